@@ -1,1 +1,12 @@
-//! See the manifest.
+//! Fused CubeCL kernels, one source for every runtime of Burn's CubeCL backend.
+//!
+//! Plain functions on [`CubeTensor`](burn_cubecl::tensor::CubeTensor): who calls them, and for which
+//! backend, is no business of this crate. `rows` holds what reductions over rows share (the launch
+//! shape, strided rows, sums across units); each op's kernel is one more file.
+
+mod error;
+pub mod rms_norm;
+mod rows;
+
+pub use error::Error;
+pub use rms_norm::{rms_norm, rms_norm_backward, rms_norm_saving, supports};
