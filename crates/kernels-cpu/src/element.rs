@@ -70,6 +70,13 @@ pub trait Element: Copy + Send + Sync + 'static {
         buffer: &mut [Self::Sum; BLOCK],
         fill: impl FnOnce(&mut [Self::Sum]),
     );
+
+    /// Lets `change` rewrite `values` in the working type: in place, or in `buffer` and then rounded.
+    fn update(
+        values: &mut [Self],
+        buffer: &mut [Self::Sum; BLOCK],
+        change: impl FnOnce(&mut [Self::Sum]),
+    );
 }
 
 macro_rules! own_sum {
@@ -89,6 +96,11 @@ macro_rules! own_sum {
             #[inline(always)]
             fn narrow(out: &mut [Self], _: &mut [Self; BLOCK], fill: impl FnOnce(&mut [Self])) {
                 fill(out)
+            }
+
+            #[inline(always)]
+            fn update(values: &mut [Self], _: &mut [Self; BLOCK], change: impl FnOnce(&mut [Self])) {
+                change(values)
             }
         }
     )*};
@@ -117,6 +129,12 @@ impl Element for f16 {
         fill(wide);
         out.convert_from_f32_slice(wide);
     }
+
+    #[inline(always)]
+    fn update(values: &mut [Self], buffer: &mut [f32; BLOCK], change: impl FnOnce(&mut [f32])) {
+        Self::widen(values, buffer);
+        Self::narrow(values, buffer, change);
+    }
 }
 
 impl Element for bf16 {
@@ -143,6 +161,12 @@ impl Element for bf16 {
         for (out, wide) in out.iter_mut().zip(&*wide) {
             *out = bf16::from_bits(round_to_bf16(*wide));
         }
+    }
+
+    #[inline(always)]
+    fn update(values: &mut [Self], buffer: &mut [f32; BLOCK], change: impl FnOnce(&mut [f32])) {
+        Self::widen(values, buffer);
+        Self::narrow(values, buffer, change);
     }
 }
 

@@ -91,11 +91,7 @@ impl<E: Element> pulp::NullaryFnOnce for ForwardTask<'_, E> {
         for (row, (y, rstd)) in rows {
             let x = self.x.row(self.first + row, &mut gathered);
 
-            let mut squares = 0.0;
-            for x in x.chunks(BLOCK) {
-                squares += sum::squares(E::widen(x, &mut wide));
-            }
-            let r = E::Sum::from_f64((squares / len as f64 + self.epsilon).sqrt().recip());
+            let r = rstd_of(x, self.epsilon, &mut wide);
             *rstd = r;
 
             for (block, (x, y)) in x.chunks(BLOCK).zip(y.chunks_mut(BLOCK)).enumerate() {
@@ -110,6 +106,82 @@ impl<E: Element> pulp::NullaryFnOnce for ForwardTask<'_, E> {
                     None => {
                         for (y, x) in y.iter_mut().zip(x) {
                             *y = *x * r;
+                        }
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// The `rstd` of a row.
+#[inline(always)]
+fn rstd_of<E: Element>(x: &[E], epsilon: f64, wide: &mut [E::Sum; BLOCK]) -> E::Sum {
+    let mut squares = 0.0;
+    for x in x.chunks(BLOCK) {
+        squares += sum::squares(E::widen(x, wide));
+    }
+    E::Sum::from_f64((squares / x.len() as f64 + epsilon).sqrt().recip())
+}
+
+/// [`forward`]'s y in place of x, rows of `len` elements one after the other: for a buffer that nobody
+/// else holds. It spares the fresh memory, which costs a CPU more than the sums.
+pub fn forward_in_place<E: Element>(x: &mut [E], len: usize, weight: Option<&[E]>, epsilon: f64) {
+    debug_assert!(weight.is_none_or(|weight| weight.len() == len));
+    let weight = weight.map(widen::<E>);
+    let weight = weight.as_deref();
+    if len == 0 {
+        return;
+    }
+    debug_assert!(x.len().is_multiple_of(len));
+    let task = |rows: &mut [E]| {
+        InPlaceTask {
+            rows,
+            len,
+            weight,
+            epsilon,
+        }
+        .run()
+    };
+    if x.len() <= TASK {
+        task(x);
+    } else {
+        x.par_chunks_mut(TASK.div_ceil(len) * len).for_each(task);
+    }
+}
+
+/// Consecutive rows of the forward pass in place, for one thread.
+struct InPlaceTask<'a, E: Element> {
+    rows: &'a mut [E],
+    len: usize,
+    weight: Option<&'a [E::Sum]>,
+    epsilon: f64,
+}
+
+impl<E: Element> InPlaceTask<'_, E> {
+    fn run(self) {
+        pulp::Arch::new().dispatch(self)
+    }
+}
+
+impl<E: Element> pulp::NullaryFnOnce for InPlaceTask<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let mut wide = [E::Sum::ZERO; BLOCK];
+        for row in self.rows.chunks_exact_mut(self.len) {
+            let r = rstd_of(row, self.epsilon, &mut wide);
+            for (block, row) in row.chunks_mut(BLOCK).enumerate() {
+                E::update(row, &mut wide, |row| match self.weight {
+                    Some(weight) => {
+                        for (value, weight) in row.iter_mut().zip(&weight[block * BLOCK..]) {
+                            *value = *value * r * *weight;
+                        }
+                    }
+                    None => {
+                        for value in row {
+                            *value = *value * r;
                         }
                     }
                 });

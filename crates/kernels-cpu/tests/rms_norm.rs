@@ -52,6 +52,10 @@ fn check<E: Checked>(rows: usize, hidden: usize, weighted: bool, epsilon: f64) {
     let (y, rstd) = rms_norm::forward(&x_rows, weight.as_deref(), epsilon);
     let (dx, dw) = rms_norm::backward(&x_rows, weight.as_deref(), &rstd, &grad_rows, (true, true));
 
+    let mut in_place = x.clone();
+    rms_norm::forward_in_place(&mut in_place, hidden, weight.as_deref(), epsilon);
+    assert_eq!(in_place, y, "in place, the same");
+
     let (x, grad) = (widen(&x), widen(&grad));
     let weight = weight.map(|weight| widen(&weight));
     let hidden_or_one = hidden.max(1);

@@ -9,8 +9,8 @@
 //!
 //! All share one dtype of `f32`, `f64`, `f16` and `bf16`, except that rstd is `f32` beside the
 //! half-precision ones, as all sums are. Callers have checked the shapes; only debug builds check again.
-//! Any strides will do, and any dimension may be zero; no input is written to. An empty row counts as a
-//! row of zeros.
+//! Any strides will do, and any dimension may be zero. No input is written to that anyone else holds. An
+//! empty row counts as a row of zeros.
 
 use armature_cpu::{Element, rms_norm as kernel};
 use burn_backend::{DType, TensorMetadata, bf16, f16};
@@ -19,7 +19,7 @@ use burn_flex::FlexTensor;
 use crate::error::Error;
 use crate::view::{rows, tensor};
 
-/// RMSNorm of `x`.
+/// RMSNorm of `x`, in its own memory where nobody else holds it.
 ///
 /// # Errors
 ///
@@ -29,7 +29,18 @@ pub fn rms_norm(
     weight: Option<FlexTensor>,
     epsilon: f64,
 ) -> Result<FlexTensor, Error> {
-    rms_norm_saving(x, weight, epsilon).map(|(y, _)| y)
+    if !x.is_unique() || !x.is_contiguous() {
+        return rms_norm_saving(x, weight, epsilon).map(|(y, _)| y);
+    }
+    let dtype = x.dtype();
+    check_dtypes(dtype, [("weight", weight.as_ref(), dtype)])?;
+    match dtype {
+        DType::F32 => Ok(forward_in_place::<f32>(x, weight.as_ref(), epsilon)),
+        DType::F64 => Ok(forward_in_place::<f64>(x, weight.as_ref(), epsilon)),
+        DType::F16 => Ok(forward_in_place::<f16>(x, weight.as_ref(), epsilon)),
+        DType::BF16 => Ok(forward_in_place::<bf16>(x, weight.as_ref(), epsilon)),
+        _ => Err(unsupported(dtype)),
+    }
 }
 
 /// RMSNorm of `x`, and the `rstd` that [`rms_norm_backward`] asks for.
@@ -114,6 +125,22 @@ fn forward<E: FlexElement>(
     let last = shape.num_dims() - 1;
     rstd_shape[last] = 1;
     (tensor(shape, y), tensor(rstd_shape, rstd))
+}
+
+fn forward_in_place<E: FlexElement>(
+    mut x: FlexTensor,
+    weight: Option<&FlexTensor>,
+    epsilon: f64,
+) -> FlexTensor {
+    let (start, end) = x
+        .layout()
+        .contiguous_offsets()
+        .expect("a contiguous tensor");
+    let len = x.shape()[x.rank() - 1];
+    let weight = weight.map(|weight| rows::<E>(weight).to_vec());
+    let x_rows = &mut x.storage_mut::<E>()[start..end];
+    kernel::forward_in_place(x_rows, len, weight.as_deref(), epsilon);
+    x
 }
 
 fn backward<E: FlexElement>(

@@ -52,6 +52,8 @@ fn check(x: FlexTensor, weight: Option<FlexTensor>, grad: FlexTensor) {
     let (y, rstd) = rms_norm_saving(x.clone(), weight.clone(), EPSILON).unwrap();
     let alone = rms_norm(x.clone(), weight.clone(), EPSILON).unwrap();
     assert_eq!(exact(&alone), exact(&y));
+    let donated = rms_norm(x.to_contiguous(), weight.clone(), EPSILON).unwrap();
+    assert_eq!(exact(&donated), exact(&y), "and so in place");
     let (dx, dw) = rms_norm_backward(
         x.clone(),
         weight.clone(),
@@ -168,6 +170,18 @@ fn views_of_any_layout() {
             check(x, Some(weight), grad);
         }
     }
+}
+
+#[test]
+fn memory_that_nobody_else_holds_is_used_again() {
+    let x = tensor(&[40, 30], DType::BF16, 1);
+    let expected = exact(&rms_norm(x.clone(), None, EPSILON).unwrap());
+    let rows = x.clone().narrow(0, 2, 30);
+    drop(x);
+    let address = rows.bytes().as_ptr();
+    let y = rms_norm(rows, None, EPSILON).unwrap();
+    assert_eq!(y.bytes().as_ptr(), address);
+    assert_eq!(exact(&y), expected[60..32 * 30]);
 }
 
 #[test]

@@ -8,8 +8,8 @@
 //! - rstd, the reciprocal of each row's root mean square: `[..., 1]`.
 //!
 //! All are `f32`, or all are `f64`. Callers have checked the shapes; only debug builds check again. Any
-//! strides will do, and any dimension may be zero; no input is written to. An empty row counts as a row
-//! of zeros.
+//! strides will do, and any dimension may be zero. No input is written to that anyone else holds. An
+//! empty row counts as a row of zeros.
 
 use armature_cpu::{Element, rms_norm as kernel};
 use burn_backend::TensorMetadata;
@@ -21,7 +21,7 @@ use crate::view::{array, rows};
 
 type View<'a, E> = ArrayView<'a, E, IxDyn>;
 
-/// RMSNorm of `x`.
+/// RMSNorm of `x`, in its own memory where nobody else holds it.
 ///
 /// # Errors
 ///
@@ -31,7 +31,22 @@ pub fn rms_norm(
     weight: Option<NdArrayTensor>,
     epsilon: f64,
 ) -> Result<NdArrayTensor, Error> {
-    rms_norm_saving(x, weight, epsilon).map(|(y, _)| y)
+    // Storages cannot be named outside burn-ndarray: each arm asks its own.
+    match (x, &weight) {
+        (NdArrayTensor::F32(x), None) if x.is_unique() => {
+            Ok(forward_donated(x.into_shared(), None, epsilon))
+        }
+        (NdArrayTensor::F32(x), Some(NdArrayTensor::F32(weight))) if x.is_unique() => Ok(
+            forward_donated(x.into_shared(), Some(weight.view()), epsilon),
+        ),
+        (NdArrayTensor::F64(x), None) if x.is_unique() => {
+            Ok(forward_donated(x.into_shared(), None, epsilon))
+        }
+        (NdArrayTensor::F64(x), Some(NdArrayTensor::F64(weight))) if x.is_unique() => Ok(
+            forward_donated(x.into_shared(), Some(weight.view()), epsilon),
+        ),
+        (x, _) => rms_norm_saving(x, weight, epsilon).map(|(y, _)| y),
+    }
 }
 
 /// RMSNorm of `x`, and the `rstd` that [`rms_norm_backward`] asks for.
@@ -121,6 +136,26 @@ where
         *last = 1;
     }
     (array(x.shape(), y).into(), array(&rstd_shape, rstd).into())
+}
+
+/// The forward pass on an array that nobody else holds: in place, if it is contiguous.
+fn forward_donated<E>(
+    mut x: SharedArray<E>,
+    weight: Option<View<'_, E>>,
+    epsilon: f64,
+) -> NdArrayTensor
+where
+    E: Element<Sum = E>,
+    NdArrayTensor: From<SharedArray<E>>,
+{
+    let len = x.shape().last().copied().unwrap_or(1);
+    if !x.is_standard_layout() {
+        return forward(x.view(), weight, epsilon).0;
+    }
+    let weight = weight.map(|weight| rows(&weight).to_vec());
+    let elements = x.as_slice_mut().expect("an array in the standard layout");
+    kernel::forward_in_place(elements, len, weight.as_deref(), epsilon);
+    x.into()
 }
 
 fn backward<E>(

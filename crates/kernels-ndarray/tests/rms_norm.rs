@@ -163,6 +163,31 @@ fn views_of_any_layout() {
 }
 
 #[test]
+fn memory_that_nobody_else_holds_is_used_again() {
+    let x = || array(&[40, 30], 1, |value| value as f32);
+    let kept = NdArrayTensor::from(x());
+    let expected = exact(&rms_norm(kept.clone(), None, EPSILON).unwrap());
+    assert_eq!(exact(&kept), exact(&x().into()));
+
+    let donated = x();
+    let address = donated.as_ptr();
+    let y = rms_norm(donated.into(), None, EPSILON).unwrap();
+    assert_eq!(exact(&y), expected);
+    let NdArrayTensor::F32(y) = y else {
+        panic!("f32 as x is")
+    };
+    assert_eq!(y.view().as_ptr(), address);
+
+    // Nobody else holds it, but it does not lie row after row.
+    let transposed = NdArrayTensor::from(x().reversed_axes());
+    let expected = exact(&rms_norm(transposed.clone(), None, EPSILON).unwrap());
+    assert_eq!(
+        exact(&rms_norm(transposed, None, EPSILON).unwrap()),
+        expected
+    );
+}
+
+#[test]
 fn other_dtypes_are_refused_by_name() {
     let floats = |seed| NdArrayTensor::from(array(&[2, 3], seed, |value| value as f32));
     let doubles = NdArrayTensor::from(array(&[3], 2, |value| value));
