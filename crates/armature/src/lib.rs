@@ -20,3 +20,8 @@ pub(crate) mod error;
 mod rms_norm;
 
 pub use rms_norm::{RmsNorm, rms_norm, try_rms_norm};
+
+/// The examples of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,7 +1,7 @@
 //! The failure that Armature exists to end, seen to happen in Burn.
 
 #![cfg(all(feature = "flex", feature = "ndarray"))]
-#![allow(deprecated)]
+#![allow(deprecated, missing_docs)]
 
 use armature_core::{DispatchError, Float, InvalidInput, Op, TensorSpec, arms, dispatch};
 use burn::backend::tensor::FloatTensor;

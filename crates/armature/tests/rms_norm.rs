@@ -36,6 +36,7 @@ fn reference(x: &[f64], weight: Option<&[f64]>, dy: &[f64], hidden: usize) -> Re
         y: Vec::new(),
         dx: Vec::new(),
         dweight: vec![0.0; hidden],
+        dx_term: Vec::new(),
     };
     if hidden == 0 {
         return result;

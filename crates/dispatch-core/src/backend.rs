@@ -148,8 +148,9 @@ fn tag_of_kind(kind: &DispatchTensorKind) -> Option<BackendTag> {
         DispatchTensorKind::Flex(_) => Some(BackendTag::Flex),
         #[cfg(feature = "__cube")]
         DispatchTensorKind::Cube(tensor) => {
+            use crate::tag::CubeRuntime;
             use burn::backend::TensorMetadata;
-            Some(BackendTag::Cube((&tensor.device()).into()))
+            CubeRuntime::of(&tensor.device()).map(BackendTag::Cube)
         }
         #[cfg(feature = "tch")]
         DispatchTensorKind::LibTorch(_) => Some(BackendTag::LibTorch),

@@ -24,8 +24,9 @@ mod when;
 
 pub use backend::tag_of;
 pub use complete::{
-    CaptureArms, Complete, Coverage, CubeArms, FlexArms, Fused, LibTorchArms, NdArrayArms,
-    RemoteArms, coverage, supported_backends,
+    CaptureForward, CaptureGradient, Complete, CompleteForward, CompleteGradient, Coverage,
+    CubeForward, CubeGradient, FlexForward, FlexGradient, Fused, LibTorchForward, LibTorchGradient,
+    NdArrayForward, NdArrayGradient, RemoteForward, RemoteGradient, coverage, supported_backends,
 };
 pub use error::{DispatchError, InputName, InvalidInput};
 pub use op::{Arm, ArmKind, Composite, Differentiable, GradientArm, In, Op, Out, Rest, Saved};

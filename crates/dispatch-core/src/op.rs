@@ -63,12 +63,6 @@ impl ArmKind {
 /// or `Capture`.
 ///
 /// [`arms!`](crate::arms) writes the implementations; writing one by hand is as good.
-#[diagnostic::on_unimplemented(
-    message = "op `{Self}` has no arm for the backend `{B}`, which this build compiles in",
-    label = "no arm for `{B}`",
-    note = "the features of armature-core and what they compile in: `ndarray` is NdArray, `flex` is Flex, `tch` is LibTorch, `remote` is Remote, `capture` is Capture; `cuda`, `rocm`, `wgpu`, `vulkan`, `metal`, `webgpu` and `cpu` are all CubeBackend (written `Cube` in `arms!`)",
-    note = "to cure it, list the backend in the op's `arms!`, as a kernel or as `unsupported(\"reason\")`, or give the op the rest arm `_ => composite`; by hand, write `impl Arm<{B}> for {Self}`"
-)]
 pub trait Arm<B: BackendTypes>: Op {
     /// The kind of this arm.
     const KIND: ArmKind = ArmKind::Kernel;
@@ -135,12 +129,6 @@ pub trait Differentiable: Op {
 /// The gradient arm of an op on backend `B`.
 ///
 /// [`arms!`](crate::arms) writes the implementations; writing one by hand is as good.
-#[diagnostic::on_unimplemented(
-    message = "op `{Self}` has no gradient arm for the backend `{B}`, which this build compiles in together with autodiff",
-    label = "no gradient arm for `{B}`",
-    note = "the feature `autodiff` of armature-core is on, so each backend of the build needs to say how the op is differentiated there",
-    note = "to cure it, add `gradient {{ _ => composite }}` to the op's `arms!` (Burn differentiates the composite), a pair of functions `(forward_saving, backward)`, or `unsupported(\"reason\")`; by hand, write `impl GradientArm<{B}> for {Self}`"
-)]
 pub trait GradientArm<B: BackendTypes>: Op {
     /// The kind of this arm. For [`ArmKind::Composite`] with [`Saved`](Self::Saved) `= ()`
     /// see [`THROUGH_COMPOSITE`](Self::THROUGH_COMPOSITE).

@@ -12,12 +12,12 @@ use crate::op::{Arm, GradientArm, In, Op, Out};
 use crate::tree::{Floats, Grads, GradsOf, Needs, Nothing, Specs, TensorSpec, Tree};
 
 /// A backend on which arms can run.
-pub trait Runs: Backend {
+pub(crate) trait Runs: Backend {
     /// The backend that arms are written for.
     type Native: Backend;
 
     /// Runs one task: here and now, or lazily with outputs of the given specs.
-    #[doc(hidden)]
+
     fn run<T: Task<Self::Native>>(
         task: T,
         inputs: <T::Inputs as Tree>::Of<Self>,
@@ -26,8 +26,9 @@ pub trait Runs: Backend {
 
 /// Something to compute on backend `B`: an op's forward pass, its forward pass that saves, or its
 /// backward pass.
-#[doc(hidden)]
-pub trait Task<B: Backend>: Clone + core::fmt::Debug + Send + Sync + 'static {
+// Specs and names are for the fusion stream.
+#[cfg_attr(not(feature = "__cube"), allow(dead_code))]
+pub(crate) trait Task<B: Backend>: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// What it takes.
     type Inputs: Tree;
     /// What it gives.
@@ -52,8 +53,7 @@ pub trait Task<B: Backend>: Clone + core::fmt::Debug + Send + Sync + 'static {
 
 /// The forward pass of op `O`.
 #[derive(Clone, Debug)]
-#[doc(hidden)]
-pub struct Forward<O>(pub O);
+pub(crate) struct Forward<O>(pub(crate) O);
 
 impl<B: Backend, O: Arm<B>> Task<B> for Forward<O> {
     type Inputs = O::Inputs;
@@ -73,8 +73,7 @@ impl<B: Backend, O: Arm<B>> Task<B> for Forward<O> {
 
 /// The forward pass of op `O` that keeps what the backward pass needs.
 #[derive(Clone, Debug)]
-#[doc(hidden)]
-pub struct ForwardSaving<O>(pub O);
+pub(crate) struct ForwardSaving<O>(pub(crate) O);
 
 impl<B: Backend, O: GradientArm<B>> Task<B> for ForwardSaving<O> {
     type Inputs = O::Inputs;
@@ -100,14 +99,14 @@ impl<B: Backend, O: GradientArm<B>> Task<B> for ForwardSaving<O> {
 
 /// The backward pass of op `O`.
 #[derive(Clone, Debug)]
-#[doc(hidden)]
-pub struct Backward<O: Op> {
+pub(crate) struct Backward<O: Op> {
     /// The op.
-    pub op: O,
+    pub(crate) op: O,
     /// Which gradients are wanted.
-    pub needs: In<O, Needs>,
+    pub(crate) needs: In<O, Needs>,
     /// The specs of the op's inputs, which are those of their gradients.
-    pub inputs: In<O, Specs>,
+    #[cfg_attr(not(feature = "__cube"), allow(dead_code))]
+    pub(crate) inputs: In<O, Specs>,
 }
 
 impl<B: Backend, O: GradientArm<B>> Task<B> for Backward<O> {

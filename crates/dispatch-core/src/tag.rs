@@ -148,22 +148,24 @@ impl<'de> Deserialize<'de> for BackendTag {
 }
 
 #[cfg(feature = "__cube")]
-impl From<&burn_cubecl::CubeDevice> for CubeRuntime {
-    fn from(device: &burn_cubecl::CubeDevice) -> Self {
+impl CubeRuntime {
+    /// The runtime of a device; `None` for one that CubeCL has and this enum does not.
+    pub fn of(device: &burn_cubecl::CubeDevice) -> Option<Self> {
         use burn_cubecl::CubeDevice;
         use burn_cubecl::cubecl::device::WgpuBackend;
         match device {
-            CubeDevice::Cuda(_) => Self::Cuda,
-            CubeDevice::Hip(_) => Self::Rocm,
-            CubeDevice::Metal(_) => Self::Metal,
-            CubeDevice::Cpu(_) => Self::Cpu,
-            CubeDevice::Wgpu(device) => match device.backend {
+            CubeDevice::Cuda(_) => Some(Self::Cuda),
+            CubeDevice::Hip(_) => Some(Self::Rocm),
+            CubeDevice::Metal(_) => Some(Self::Metal),
+            CubeDevice::Cpu(_) => Some(Self::Cpu),
+            CubeDevice::Wgpu(device) => Some(match device.backend {
                 WgpuBackend::Vulkan => Self::Vulkan,
                 WgpuBackend::Metal => Self::Metal,
                 WgpuBackend::WebGpu => Self::WebGpu,
                 // DirectX 12 and OpenGL have no feature of their own.
                 WgpuBackend::Auto | WgpuBackend::Dx12 | WgpuBackend::Gl => Self::Wgpu,
-            },
+            }),
+            _ => None,
         }
     }
 }

@@ -36,7 +36,7 @@ fn an_int_input_an_optional_one_and_two_kinds_of_output() {
             let count = Tensor::<1, Int>::from_dispatch(count)
                 .into_data()
                 .convert::<i64>();
-            assert_eq!(count.to_vec::<i64>().unwrap(), [3, 1, 3]);
+            assert_eq!(count.try_to_vec::<i64>().unwrap(), [3, 1, 3]);
         }
     }
 }

@@ -41,7 +41,7 @@ pub fn supports_dtype(device: &Device, dtype: DType) -> bool {
 /// Where the tensor cannot be read, with Burn's text.
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     let data: TensorData = tensor.into_data().convert::<f64>();
-    data.to_vec().expect("converted to f64")
+    data.try_to_vec().expect("converted to f64")
 }
 
 /// `‖found − expected‖ / ‖expected‖` in the Euclidean norm; the absolute error where the reference

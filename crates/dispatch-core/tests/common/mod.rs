@@ -1,31 +1,34 @@
 //! Ops of many forms, each made of Burn's primitive ops so that any backend can be listed as a
 //! kernel, and whose values are known in closed form.
 
-#![allow(dead_code, deprecated)] // Each test file uses its part; NdArray is deprecated in Burn.
+// Each test file uses its part; NdArray is deprecated in Burn.
+#![allow(dead_code, unreachable_pub, deprecated)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use armature_core::tree::{Grads, Needs};
 use armature_core::{
-    Composite, Differentiable, DispatchError, Float, In, Int, InvalidInput, Op, Out, Saved, Specs,
-    TensorSpec, arms,
+    BackendTag, Composite, Differentiable, DispatchError, Float, In, Int, InvalidInput, Op, Out,
+    Saved, Specs, TensorSpec, arms,
 };
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Device, IndexingUpdateOp, Shape, Slice, Tensor};
 
-/// The devices of the backends that this test build compiles in and that need no hardware.
+/// A device of every backend of this test build that this machine has and that computes.
 pub fn devices() -> Vec<Device> {
-    let mut devices = Vec::new();
-    #[cfg(feature = "flex")]
-    devices.push(Device::flex());
-    #[cfg(feature = "ndarray")]
-    devices.push(Device::ndarray());
+    let tags = BackendTag::ALL
+        .into_iter()
+        .filter(|tag| *tag != BackendTag::Capture);
+    let devices: Vec<_> = tags
+        .filter_map(|tag| armature_core::backend::devices(tag).into_iter().next())
+        .collect();
+    assert!(!devices.is_empty());
     devices
 }
 
 /// The values of a float tensor.
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().convert::<f32>().to_vec().unwrap()
+    tensor.into_data().convert::<f32>().try_to_vec().unwrap()
 }
 
 pub fn assert_close(found: &[f32], expected: &[f32]) {
