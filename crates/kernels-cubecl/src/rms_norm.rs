@@ -34,8 +34,8 @@ use cubecl::prelude::*;
 
 use crate::error::Error;
 use crate::rows::{
-    Cubes, RowLaunch, RowLayout, RowShape, SUM_BLOCK, held_index, holds, row_layout, row_sum,
-    sum_parts, vector_size,
+    Cubes, RowDevice, RowLaunch, RowLayout, RowShape, SUM_BLOCK, Tuning, held_index, holds,
+    last_repeated, row_layout, row_sum, sum_parts, sum_rows_of_cube, vector_size,
 };
 
 /// Whether the device runs these kernels on tensors of `dtype`.
@@ -53,6 +53,10 @@ fn client_supports(client: &Client, dtype: DType) -> bool {
             .features
             .type_usage(dtype_to_storage_type(dtype))
     };
+    // CubeCL's CPU runtime lists bf16, but its compiler emits a call that nothing defines to round to it.
+    if dtype == DType::BF16 && client.properties().hardware.num_cpu_cores.is_some() {
+        return false;
+    }
     let stored = usage(dtype);
     stored.contains(TypeUsage::Buffer)
         && stored.contains(TypeUsage::Conversion)
@@ -80,7 +84,7 @@ pub fn rms_norm(
     weight: Option<CubeTensor>,
     epsilon: f64,
 ) -> Result<CubeTensor, Error> {
-    forward(x, weight, epsilon, false).map(|(y, _)| y)
+    forward(x, weight, epsilon, false, &Tuning::default()).map(|(y, _)| y)
 }
 
 /// RMSNorm of `x`, and the `rstd` that [`rms_norm_backward`] asks for.
@@ -93,15 +97,17 @@ pub fn rms_norm_saving(
     weight: Option<CubeTensor>,
     epsilon: f64,
 ) -> Result<(CubeTensor, CubeTensor), Error> {
-    let (y, rstd) = forward(x, weight, epsilon, true)?;
+    let (y, rstd) = forward(x, weight, epsilon, true, &Tuning::default())?;
     Ok((y, rstd.expect("saved, as was asked")))
 }
 
-fn forward(
+/// [`rms_norm_saving`], or [`rms_norm`] if not `saving`, by this tuning.
+pub fn forward(
     x: CubeTensor,
     weight: Option<CubeTensor>,
     epsilon: f64,
     saving: bool,
+    tuning: &Tuning,
 ) -> Result<(CubeTensor, Option<CubeTensor>), Error> {
     let problem = Problem::new(&x)?;
     let dtype = x.dtype;
@@ -142,7 +148,8 @@ fn forward(
     let vectors = problem.len / width;
     let vector_bytes = width * dtype.size();
     let launch = RowLaunch::new(
-        &problem.client,
+        &RowDevice::of(&problem.client),
+        tuning,
         problem.count,
         vectors,
         vector_bytes,
@@ -193,6 +200,18 @@ pub fn rms_norm_backward(
     grad: CubeTensor,
     needed: (bool, bool),
 ) -> Result<(Option<CubeTensor>, Option<CubeTensor>), Error> {
+    backward(x, weight, rstd, grad, needed, &Tuning::default())
+}
+
+/// [`rms_norm_backward`], by this tuning.
+pub fn backward(
+    x: CubeTensor,
+    weight: Option<CubeTensor>,
+    rstd: CubeTensor,
+    grad: CubeTensor,
+    needed: (bool, bool),
+    tuning: &Tuning,
+) -> Result<(Option<CubeTensor>, Option<CubeTensor>), Error> {
     let (dx_needed, dw_needed) = needed;
     let problem = Problem::new(&x)?;
     let dtype = x.dtype;
@@ -223,7 +242,8 @@ pub fn rms_norm_backward(
     let width = vector_size(&problem.client, &tensors);
     let vectors = problem.len / width;
     let launch = RowLaunch::new(
-        &problem.client,
+        &RowDevice::of(&problem.client),
+        tuning,
         problem.count,
         vectors,
         width * dtype.size(),
@@ -398,18 +418,18 @@ fn forward_kernel<F: Float, A: Float, N: Size>(
 ) {
     let units = comptime!(shape.units);
     let unit = UNIT_POS as usize % units;
-    let row_in_cube = UNIT_POS as usize / units;
     let step = CUBE_COUNT * shape.rows;
 
     let mut first = CUBE_POS * shape.rows;
+    let mut turn = 0usize;
     while first < count {
         // Units past the last row repeat it, to meet the others at barriers, and write nothing.
-        let inside = first + row_in_cube < count;
-        let row = min(first + row_in_cube, count - 1);
+        let own = first + UNIT_POS as usize / units;
+        let row = last_repeated(own, count, shape);
         let start = layout.start(row);
         let start_out = row * vectors;
 
-        let mut held = Array::<Vector<F, N>>::new(shape.held);
+        let mut held = Array::<Vector<F, N>>::new(comptime!(shape.held.max(1)));
         let mut squares = Vector::<A, N>::new(A::new(0.0));
         if comptime!(shape.held > 0) {
             #[unroll]
@@ -419,7 +439,9 @@ fn forward_kernel<F: Float, A: Float, N: Size>(
             #[unroll]
             for k in 0..shape.held {
                 let value = Vector::<A, N>::cast_from(held[k]);
-                if holds(unit, vectors, k, shape) {
+                if comptime!(shape.full(k)) {
+                    squares += value * value;
+                } else if holds(unit, vectors, k, shape) {
                     squares += value * value;
                 }
             }
@@ -438,51 +460,42 @@ fn forward_kernel<F: Float, A: Float, N: Size>(
             }
         }
 
-        let mean = row_sum::<A>(squares.vector_sum(), shape) * inverse_len.get::<A>();
+        let mean = row_sum::<A>(squares.vector_sum(), turn, shape) * inverse_len.get::<A>();
         let r = A::inverse_sqrt(mean + epsilon.get::<A>());
         let scale = Vector::<A, N>::new(r);
 
-        if comptime!(shape.held > 0) {
-            #[unroll]
-            for k in 0..shape.held {
-                if inside && holds(unit, vectors, k, shape) {
+        if own == row {
+            if comptime!(shape.held > 0) {
+                #[unroll]
+                for k in 0..shape.held {
                     let index = held_index(unit, vectors, k, shape);
-                    let value = Vector::<A, N>::cast_from(held[k]) * scale;
-                    y[start_out + index] = weighted::<F, A, N>(value, &weight, index);
+                    let normal = Vector::<A, N>::cast_from(held[k]) * scale;
+                    let out =
+                        Vector::<F, N>::cast_from(weighted::<F, A, N>(normal, &weight, index));
+                    if comptime!(shape.full(k)) {
+                        y[start_out + index] = out;
+                    } else if holds(unit, vectors, k, shape) {
+                        y[start_out + index] = out;
+                    }
+                }
+            } else {
+                let mut index = unit;
+                while index < vectors {
+                    let normal = Vector::<A, N>::cast_from(x[start + index]) * scale;
+                    y[start_out + index] =
+                        Vector::<F, N>::cast_from(weighted::<F, A, N>(normal, &weight, index));
+                    index += units;
                 }
             }
-        } else if inside {
-            let mut index = unit;
-            while index < vectors {
-                let value = Vector::<A, N>::cast_from(x[start + index]) * scale;
-                y[start_out + index] = weighted::<F, A, N>(value, &weight, index);
-                index += units;
-            }
-        }
-
-        #[comptime]
-        if let ComptimeOption::Some(rstd) = &mut rstd {
-            if inside && unit == 0 {
-                rstd[row] = r;
+            #[comptime]
+            if let ComptimeOption::Some(rstd) = &mut rstd {
+                if unit == 0 {
+                    rstd[row] = r;
+                }
             }
         }
         first += step;
-    }
-}
-
-/// `value ⊙ weight`, rounded to the element type.
-#[cube]
-fn weighted<F: Float, A: Float, N: Size>(
-    value: Vector<A, N>,
-    weight: &ComptimeOption<&[Vector<F, N>]>,
-    index: usize,
-) -> Vector<F, N> {
-    #[comptime]
-    match weight {
-        ComptimeOption::Some(weight) => {
-            Vector::<F, N>::cast_from(value * Vector::<A, N>::cast_from(weight[index]))
-        }
-        ComptimeOption::None => Vector::<F, N>::cast_from(value),
+        turn += 1;
     }
 }
 
@@ -509,13 +522,11 @@ fn backward_kernel<F: Float, A: Float, N: Size>(
     let step = CUBE_COUNT * shape.rows;
 
     // Where this unit's sums over the rows go, and those that it holds.
-    let part = if comptime!(parts_per_cube(shape) > 1) {
-        CUBE_POS * shape.rows + row_in_cube
-    } else {
-        CUBE_POS
-    };
-    let part = part * vectors;
-    let mut sums = Array::<Vector<A, N>>::new(shape.held);
+    let mut part = CUBE_POS * vectors;
+    if comptime!(parts_per_cube(shape) > 1) {
+        part = (CUBE_POS * shape.rows + row_in_cube) * vectors;
+    }
+    let mut sums = Array::<Vector<A, N>>::new(comptime!(shape.held.max(1)));
     #[unroll]
     for k in 0..shape.held {
         sums[k] = Vector::<A, N>::new(A::new(0.0));
@@ -532,18 +543,19 @@ fn backward_kernel<F: Float, A: Float, N: Size>(
     }
 
     let mut first = CUBE_POS * shape.rows;
+    let mut turn = 0usize;
     while first < count {
         // Units past the last row repeat it, to meet the others at barriers, and write nothing.
-        let inside = first + row_in_cube < count;
-        let row = min(first + row_in_cube, count - 1);
+        let own = first + row_in_cube;
+        let row = last_repeated(own, count, shape);
         let x_start = x_layout.start(row);
         let grad_start = grad_layout.start(row);
         let dx_start = row * vectors;
         let r = rstd[row];
         let scale = Vector::<A, N>::new(r);
 
-        let mut x_held = Array::<Vector<F, N>>::new(shape.held);
-        let mut grad_held = Array::<Vector<F, N>>::new(shape.held);
+        let mut x_held = Array::<Vector<F, N>>::new(comptime!(shape.held.max(1)));
+        let mut grad_held = Array::<Vector<F, N>>::new(comptime!(shape.held.max(1)));
         #[unroll]
         for k in 0..shape.held {
             let index = held_index(unit, vectors, k, shape);
@@ -558,10 +570,13 @@ fn backward_kernel<F: Float, A: Float, N: Size>(
                 #[unroll]
                 for k in 0..shape.held {
                     let index = held_index(unit, vectors, k, shape);
-                    let g = weighted_grad::<F, A, N>(grad_held[k], &weight, index);
-                    let value = Vector::<A, N>::cast_from(x_held[k]);
-                    if holds(unit, vectors, k, shape) {
-                        products += g * value;
+                    let grad = Vector::<A, N>::cast_from(grad_held[k]);
+                    let product = weighted::<F, A, N>(grad, &weight, index)
+                        * Vector::<A, N>::cast_from(x_held[k]);
+                    if comptime!(shape.full(k)) {
+                        products += product;
+                    } else if holds(unit, vectors, k, shape) {
+                        products += product;
                     }
                 }
             } else {
@@ -572,75 +587,69 @@ fn backward_kernel<F: Float, A: Float, N: Size>(
                     let mut block = Vector::<A, N>::new(A::new(0.0));
                     for k in begin..end {
                         let index = unit + k * units;
-                        let g = weighted_grad::<F, A, N>(grad[grad_start + index], &weight, index);
-                        block += g * Vector::<A, N>::cast_from(x[x_start + index]);
+                        let grad = Vector::<A, N>::cast_from(grad[grad_start + index]);
+                        block += weighted::<F, A, N>(grad, &weight, index)
+                            * Vector::<A, N>::cast_from(x[x_start + index]);
                     }
                     products += block;
                     begin = end;
                 }
             }
-            let mean = row_sum::<A>(products.vector_sum(), shape) * inverse_len.get::<A>();
+            let mean = row_sum::<A>(products.vector_sum(), turn, shape) * inverse_len.get::<A>();
             projection = Vector::<A, N>::new(mean * r);
         }
 
-        if comptime!(shape.held > 0) {
-            #[unroll]
-            for k in 0..shape.held {
-                if inside && holds(unit, vectors, k, shape) {
+        if own == row {
+            if comptime!(shape.held > 0) {
+                #[unroll]
+                for k in 0..shape.held {
                     let index = held_index(unit, vectors, k, shape);
                     let normal = Vector::<A, N>::cast_from(x_held[k]) * scale;
+                    let grad = Vector::<A, N>::cast_from(grad_held[k]);
                     #[comptime]
                     if let ComptimeOption::Some(dx) = &mut dx {
-                        let g = weighted_grad::<F, A, N>(grad_held[k], &weight, index);
+                        let g = weighted::<F, A, N>(grad, &weight, index);
+                        let out = Vector::<F, N>::cast_from((g - normal * projection) * scale);
+                        if comptime!(shape.full(k)) {
+                            dx[dx_start + index] = out;
+                        } else if holds(unit, vectors, k, shape) {
+                            dx[dx_start + index] = out;
+                        }
+                    }
+                    if parts.is_some() {
+                        sums[k] += grad * normal;
+                    }
+                }
+            } else {
+                let mut index = unit;
+                while index < vectors {
+                    let normal = Vector::<A, N>::cast_from(x[x_start + index]) * scale;
+                    let grad = Vector::<A, N>::cast_from(grad[grad_start + index]);
+                    #[comptime]
+                    if let ComptimeOption::Some(dx) = &mut dx {
+                        let g = weighted::<F, A, N>(grad, &weight, index);
                         dx[dx_start + index] =
                             Vector::<F, N>::cast_from((g - normal * projection) * scale);
                     }
-                    if parts.is_some() {
-                        sums[k] += Vector::<A, N>::cast_from(grad_held[k]) * normal;
+                    #[comptime]
+                    if let ComptimeOption::Some(parts) = &mut parts {
+                        parts[part + index] += grad * normal;
                     }
+                    index += units;
                 }
-            }
-        } else if inside {
-            let mut index = unit;
-            while index < vectors {
-                let normal = Vector::<A, N>::cast_from(x[x_start + index]) * scale;
-                let grad = grad[grad_start + index];
-                #[comptime]
-                if let ComptimeOption::Some(dx) = &mut dx {
-                    let g = weighted_grad::<F, A, N>(grad, &weight, index);
-                    dx[dx_start + index] =
-                        Vector::<F, N>::cast_from((g - normal * projection) * scale);
-                }
-                #[comptime]
-                if let ComptimeOption::Some(parts) = &mut parts {
-                    parts[part + index] += Vector::<A, N>::cast_from(grad) * normal;
-                }
-                index += units;
             }
         }
         first += step;
+        turn += 1;
     }
 
     if comptime!(shape.held > 0) {
         #[comptime]
         if let ComptimeOption::Some(parts) = &mut parts {
             if comptime!(shape.rows > 1) {
-                let mut shared = Shared::<[Vector<A, N>]>::new_slice(comptime!(shape.cube_units()));
-                #[unroll]
-                for k in 0..shape.held {
-                    shared[UNIT_POS as usize] = sums[k];
-                    sync_cube();
-                    if row_in_cube == 0 && holds(unit, vectors, k, shape) {
-                        let mut sum = shared[unit];
-                        #[unroll]
-                        for row in 1..shape.rows {
-                            sum += shared[comptime!(row * units) + unit];
-                        }
-                        parts[part + held_index(unit, vectors, k, shape)] = sum;
-                    }
-                    sync_cube();
-                }
-            } else {
+                sum_rows_of_cube::<A, N>(&mut sums, shape);
+            }
+            if row_in_cube == 0 {
                 #[unroll]
                 for k in 0..shape.held {
                     if holds(unit, vectors, k, shape) {
@@ -652,17 +661,16 @@ fn backward_kernel<F: Float, A: Float, N: Size>(
     }
 }
 
-/// `grad ⊙ weight`, in the type of sums.
+/// `value ⊙ weight`.
 #[cube]
-fn weighted_grad<F: Float, A: Float, N: Size>(
-    grad: Vector<F, N>,
+fn weighted<F: Float, A: Float, N: Size>(
+    value: Vector<A, N>,
     weight: &ComptimeOption<&[Vector<F, N>]>,
     index: usize,
 ) -> Vector<A, N> {
-    let grad = Vector::<A, N>::cast_from(grad);
     #[comptime]
     match weight {
-        ComptimeOption::Some(weight) => grad * Vector::<A, N>::cast_from(weight[index]),
-        ComptimeOption::None => grad,
+        ComptimeOption::Some(weight) => value * Vector::<A, N>::cast_from(weight[index]),
+        ComptimeOption::None => value,
     }
 }

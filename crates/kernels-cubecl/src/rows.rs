@@ -15,23 +15,51 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::features::Plane;
 use cubecl::prelude::*;
 
-/// Units of a cube that shares one row or several, where the row does not ask for more.
-const CUBE_UNITS: usize = 256;
+/// What launch shapes are decided by. The defaults are for all; others exist to be measured.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// Units of a cube, where rows do not ask for more.
+    pub cube_units: usize,
+    /// Bytes of a row that a unit takes for its share: enough loads in flight to cover their latency.
+    pub share_bytes: usize,
+    /// How many shares a unit takes before a row is given to more than one plane, at a barrier's cost.
+    pub plane_shares: usize,
+    /// Bytes that a unit may hold in registers between passes: most of what a unit of a full
+    /// multiprocessor has.
+    pub held_bytes: usize,
+    /// Units that a multiprocessor keeps busy at a time with a kernel that sums over its rows.
+    pub resident_units: usize,
+    /// Whether cubes step over the rows even where each could have its own.
+    pub resident_always: bool,
+}
 
-/// Bytes of a row that a unit takes for its share: enough loads in flight to cover their latency.
-const SHARE_BYTES: usize = 64;
-
-/// Bytes that a unit may hold in registers between passes: half of what a unit has in a full cube.
-const HELD_BYTES: usize = 192;
-
-/// Units that a multiprocessor keeps busy at a time with a kernel that holds much.
-const RESIDENT_UNITS: usize = 1024;
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            cube_units: 256,
+            share_bytes: 64,
+            plane_shares: 2,
+            held_bytes: 192,
+            resident_units: 1024,
+            resident_always: false,
+        }
+    }
+}
 
 /// Multiprocessors assumed where the runtime does not say.
 const ASSUMED_MULTIPROCESSORS: usize = 128;
 
+/// Units of a cube, and cubes at a time, on a software rasteriser.
+const SOFTWARE_UNITS: usize = 64;
+
 /// Columns that a cube of [`sum_parts`] takes: a memory transaction's worth.
 const PART_COLUMNS: usize = 32;
+
+/// Units of a cube of [`sum_parts`].
+const PART_CUBE_UNITS: usize = 256;
+
+/// Rows that a unit sums over, at most, before it starts a new part: a longer sum would lose digits.
+const MOST_STEPS: usize = 1024;
 
 /// Vectors that a unit adds up before it starts a new sum, to keep long sums accurate.
 pub(crate) const SUM_BLOCK: usize = 64;
@@ -49,12 +77,19 @@ pub(crate) struct RowShape {
     pub(crate) exact: bool,
     /// Units that plane operations reach; 1 where planes are not used.
     pub(crate) plane: usize,
+    /// Whether each cube meets only one set of rows.
+    pub(crate) once: bool,
 }
 
 impl RowShape {
     /// Units of a cube.
     pub(crate) fn cube_units(&self) -> usize {
         self.units * self.rows
+    }
+
+    /// Whether every unit's share reaches as far as place `k`: only the last can be beyond.
+    pub(crate) fn full(&self, k: usize) -> bool {
+        self.exact || k + 1 < self.held
     }
 }
 
@@ -76,60 +111,139 @@ pub(crate) enum Cubes {
     Resident,
 }
 
-impl RowLaunch {
-    /// The launch over `count` rows of `vectors` vectors, `vector_bytes` long, where a kernel that holds
-    /// its share needs `held_bytes` of registers for each vector of it.
-    pub(crate) fn new(
-        client: &Client,
-        count: usize,
-        vectors: usize,
-        vector_bytes: usize,
-        held_bytes: usize,
-        cubes: Cubes,
-    ) -> Self {
+/// What launch shapes depend on of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowDevice {
+    /// Whether units of a cube can meet and exchange values.
+    meets: bool,
+    /// Units of a cube, at most.
+    max_units: usize,
+    /// Cubes of a grid's first dimension, at most.
+    max_cubes: usize,
+    /// Units that plane operations reach; 1 where they cannot be relied on.
+    plane: usize,
+    /// Multiprocessors, each with cubes of its own.
+    multiprocessors: usize,
+}
+
+impl RowDevice {
+    /// The device of this client.
+    pub(crate) fn of(client: &Client) -> Self {
         let properties = client.properties();
         let hardware = &properties.hardware;
         let max_cubes = hardware.max_cube_count.0 as usize;
+        let max_units = hardware.max_units_per_cube as usize;
 
         if hardware.num_cpu_cores.is_some() {
-            let rows = (hardware.max_units_per_cube as usize).clamp(1, count.max(1));
-            let shape = RowShape {
-                units: 1,
-                rows,
-                held: 0,
-                exact: true,
+            return Self {
+                meets: false,
+                max_units,
+                max_cubes,
                 plane: 1,
+                multiprocessors: 1,
             };
-            return Self { shape, cubes: 1 };
+        }
+        // A software rasteriser gains nothing from sharing; and what cubecl-spirv 0.11 makes of shared
+        // memory where the driver has no explicit layout for it, as older ones have not, is invalid.
+        let is_software = properties.identity.physical.is_none();
+        if is_software && client.name().contains("spirv") {
+            let max_units = max_units.min(SOFTWARE_UNITS);
+            let multiprocessors = SOFTWARE_UNITS;
+            return Self {
+                meets: false,
+                max_units,
+                max_cubes,
+                plane: 1,
+                multiprocessors,
+            };
         }
 
-        let max_units = prev_power_of_two(hardware.max_units_per_cube.min(1024) as usize);
         let fixed_plane = hardware.plane_size_min == hardware.plane_size_max;
         let plane = if fixed_plane && properties.features.plane.contains(Plane::Ops) {
             prev_power_of_two(hardware.plane_size_max as usize)
         } else {
             1
         };
+        let multiprocessors = match hardware.num_streaming_multiprocessors {
+            Some(multiprocessors) => multiprocessors as usize,
+            None => ASSUMED_MULTIPROCESSORS,
+        };
+        let max_units = prev_power_of_two(max_units.min(1024));
+        Self {
+            meets: true,
+            max_units,
+            max_cubes,
+            plane,
+            multiprocessors,
+        }
+    }
+}
 
-        // A plane alone takes twice the share: that costs less than a barrier.
-        let share = (SHARE_BYTES / vector_bytes).max(1);
-        let units = if vectors <= 2 * share * plane {
+impl RowLaunch {
+    /// The launch over `count` rows of `vectors` vectors, `vector_bytes` long, where a kernel that holds
+    /// its share needs `held_bytes` of registers for each vector of it.
+    pub(crate) fn new(
+        device: &RowDevice,
+        tuning: &Tuning,
+        count: usize,
+        vectors: usize,
+        vector_bytes: usize,
+        held_bytes: usize,
+        cubes: Cubes,
+    ) -> Self {
+        let RowDevice {
+            max_units,
+            max_cubes,
+            plane,
+            multiprocessors,
+            ..
+        } = *device;
+
+        if !device.meets {
+            // A unit takes a whole row, and reads it again instead of holding it.
+            let rows = max_units.min(count);
+            let needed = count.div_ceil(rows);
+            let cubes = match cubes {
+                Cubes::PerRows => needed.min(multiprocessors),
+                Cubes::Resident => needed.min(multiprocessors.max(needed.div_ceil(MOST_STEPS))),
+            };
+            let once = cubes == needed;
+            let shape = RowShape {
+                units: 1,
+                rows,
+                held: 0,
+                exact: true,
+                plane: 1,
+                once,
+            };
+            return Self { shape, cubes };
+        }
+
+        let most_held = tuning.held_bytes / held_bytes;
+        let share = (tuning.share_bytes / vector_bytes).min(most_held).max(1);
+        let units = if vectors <= (tuning.plane_shares * share).min(most_held) * plane {
             vectors.next_power_of_two().min(plane)
         } else {
             vectors.div_ceil(share).next_power_of_two().max(2 * plane)
         };
         let units = units.min(max_units);
-        let rows = (CUBE_UNITS / units)
-            .clamp(1, count.next_power_of_two())
-            .min(max_units / units);
         let held = vectors.div_ceil(units);
-        let held = if held * held_bytes <= HELD_BYTES {
-            held
-        } else {
-            0
+        let held = if held <= most_held { held } else { 0 };
+        let rows = match held {
+            // Units that read again keep to one row a cube: what they sum over rows lies in memory.
+            0 => 1,
+            _ => (tuning.cube_units.min(max_units) / units).clamp(1, count.next_power_of_two()),
         };
-        // Units that read again keep to one row a cube: what they sum over rows lies in memory.
-        let rows = if held == 0 { 1 } else { rows };
+
+        let needed = count.div_ceil(rows);
+        let cubes = if cubes == Cubes::PerRows && !tuning.resident_always {
+            needed.min(max_cubes)
+        } else {
+            let resident = multiprocessors * (tuning.resident_units / (units * rows)).max(1);
+            let resident = resident.max(needed.div_ceil(MOST_STEPS));
+            // Even shares: no cube takes a round more than the others.
+            needed.div_ceil(needed.div_ceil(resident.min(max_cubes)))
+        };
         let exact = held * units == vectors;
         let shape = RowShape {
             units,
@@ -137,19 +251,7 @@ impl RowLaunch {
             held,
             exact,
             plane,
-        };
-
-        let needed = count.div_ceil(rows);
-        let cubes = match cubes {
-            Cubes::PerRows => needed.min(max_cubes),
-            Cubes::Resident => {
-                let multiprocessors = hardware
-                    .num_streaming_multiprocessors
-                    .map_or(ASSUMED_MULTIPROCESSORS, |count| count as usize);
-                let resident = multiprocessors * (RESIDENT_UNITS / shape.cube_units()).max(1);
-                // Even shares: no cube takes a round more than the others.
-                needed.div_ceil(needed.div_ceil(resident.min(max_cubes)))
-            }
+            once: cubes == needed,
         };
         Self { shape, cubes }
     }
@@ -235,42 +337,51 @@ impl RowLayout {
     }
 }
 
-/// The vector that a unit holds in place `held`: of its share, or the row's last where the share ends
+/// The row, or the last one for units past it. Where a cube takes one row there are none.
+#[cube]
+pub(crate) fn last_repeated(row: usize, count: usize, #[comptime] shape: RowShape) -> usize {
+    if comptime!(shape.rows > 1) {
+        min(row, count - 1)
+    } else {
+        row
+    }
+}
+
+/// The vector that a unit holds in place `k`: of its share, or the row's last where the share ends
 /// before, so that loads need no branch.
 #[cube]
 pub(crate) fn held_index(
     unit: usize,
     vectors: usize,
-    #[comptime] held: usize,
+    #[comptime] k: usize,
     #[comptime] shape: RowShape,
 ) -> usize {
-    let index = unit + comptime!(held * shape.units);
-    if comptime!(shape.exact || held + 1 < shape.held) {
+    let index = unit + comptime!(k * shape.units);
+    if comptime!(shape.full(k)) {
         index
     } else {
         min(index, vectors - 1)
     }
 }
 
-/// Whether the unit's share reaches as far as place `held`.
+/// Whether the unit's share reaches as far as place `k`. Where [`RowShape::full`] knows, that spares the
+/// question.
 #[cube]
 pub(crate) fn holds(
     unit: usize,
     vectors: usize,
-    #[comptime] held: usize,
+    #[comptime] k: usize,
     #[comptime] shape: RowShape,
 ) -> bool {
-    if comptime!(shape.exact || held + 1 < shape.held) {
-        true.runtime()
-    } else {
-        unit + comptime!(held * shape.units) < vectors
-    }
+    unit + comptime!(k * shape.units) < vectors
 }
 
-/// The sum of `value` over the units that share a row, given to each of them. Every unit of the cube
-/// must call this together.
+/// The sum of `value` over the units that share a row, given to each of them.
+///
+/// Every unit of the cube must call this together, and count its calls in `turn`: odd and even ones use
+/// different memory, so that none has to wait until the others have read what the last one left.
 #[cube]
-pub(crate) fn row_sum<A: Float>(value: A, #[comptime] shape: RowShape) -> A {
+pub(crate) fn row_sum<A: Float>(value: A, turn: usize, #[comptime] shape: RowShape) -> A {
     let in_plane = comptime!(shape.plane.min(shape.units));
     let planes = comptime!(shape.units / in_plane);
     let mut sum = value;
@@ -283,11 +394,14 @@ pub(crate) fn row_sum<A: Float>(value: A, #[comptime] shape: RowShape) -> A {
     }
 
     if comptime!(planes > 1) {
-        let mut shared = Shared::<[A]>::new_slice(comptime!(shape.cube_units() / in_plane));
-        let first = UNIT_POS as usize / shape.units * planes;
+        let slots = comptime!(shape.cube_units() / in_plane);
+        let turns = comptime!(if shape.once { 1 } else { 2 });
+        let mut shared = Shared::<[A]>::new_slice(comptime!(slots * turns));
+        let free = turn % turns * slots;
+        let first = free + UNIT_POS as usize / shape.units * planes;
         if comptime!(in_plane > 1) {
             if UNIT_POS as usize % in_plane == 0 {
-                shared[UNIT_POS as usize / in_plane] = sum;
+                shared[free + UNIT_POS as usize / in_plane] = sum;
             }
             sync_cube();
             sum = shared[first];
@@ -296,24 +410,46 @@ pub(crate) fn row_sum<A: Float>(value: A, #[comptime] shape: RowShape) -> A {
                 sum += shared[first + plane];
             }
         } else {
+            let own = free + UNIT_POS as usize;
             let unit = UNIT_POS as usize % shape.units;
-            shared[UNIT_POS as usize] = sum;
+            shared[own] = sum;
             sync_cube();
             let steps = comptime!(planes.ilog2());
             #[unroll]
             for step in 0..steps {
                 let reach = comptime!(planes >> (step + 1));
                 if unit < reach {
-                    let other = shared[first + unit + reach];
-                    shared[first + unit] += other;
+                    let other = shared[own + reach];
+                    shared[own] += other;
                 }
                 sync_cube();
             }
             sum = shared[first];
         }
-        sync_cube();
     }
     sum
+}
+
+/// Adds up what units of different rows hold for the same place, in a fixed order, and leaves it to the
+/// units of the cube's first row. Every unit of the cube must call this together.
+#[cube]
+pub(crate) fn sum_rows_of_cube<A: Float, N: Size>(
+    sums: &mut Array<Vector<A, N>>,
+    #[comptime] shape: RowShape,
+) {
+    let mut shared = Shared::<[Vector<A, N>]>::new_slice(comptime!(shape.cube_units()));
+    #[unroll]
+    for k in 0..shape.held {
+        shared[UNIT_POS as usize] = sums[k];
+        sync_cube();
+        if (UNIT_POS as usize) < shape.units {
+            #[unroll]
+            for row in 1..shape.rows {
+                sums[k] += shared[comptime!(row * shape.units) + UNIT_POS as usize];
+            }
+        }
+        sync_cube();
+    }
 }
 
 /// Sums the rows of `parts` into `sum`, in a fixed order.
@@ -321,14 +457,13 @@ pub(crate) fn sum_parts(parts: &CubeTensor, sum: &CubeTensor) {
     let client = &parts.client;
     let part_count = parts.meta.shape()[0];
     let columns = parts.meta.shape()[1];
-    let hardware = &client.properties().hardware;
-    let max_units = prev_power_of_two(hardware.max_units_per_cube as usize);
-    let (columns_per_cube, lanes) = if hardware.num_cpu_cores.is_some() {
-        (max_units, 1)
+    let device = RowDevice::of(client);
+    let columns_per_cube = PART_COLUMNS.min(device.max_units);
+    let lanes = if device.meets {
+        let lanes = PART_CUBE_UNITS.min(device.max_units) / columns_per_cube;
+        lanes.min(part_count.next_power_of_two())
     } else {
-        let columns_per_cube = PART_COLUMNS.min(max_units);
-        let lanes = CUBE_UNITS.min(max_units) / columns_per_cube;
-        (columns_per_cube, lanes.min(part_count.next_power_of_two()))
+        1
     };
     let address_type = AddressType::from_len(part_count * columns + (1 << 16));
 
@@ -380,8 +515,13 @@ fn sum_parts_kernel<A: Float, F: Float>(
     let mut total = A::new(0.0);
     let mut part = lane;
     while part < part_count {
-        total += parts[part * columns + read];
-        part += lanes;
+        let end = min(part + comptime!(SUM_BLOCK * lanes), part_count);
+        let mut block = A::new(0.0);
+        while part < end {
+            block += parts[part * columns + read];
+            part += lanes;
+        }
+        total += block;
     }
 
     if comptime!(lanes > 1) {
@@ -397,5 +537,101 @@ fn sum_parts_kernel<A: Float, F: Float>(
     }
     if lane == 0 && column < columns {
         sum[column] = F::cast_from(total);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GPU: RowDevice = RowDevice {
+        meets: true,
+        max_units: 1024,
+        max_cubes: 65_535,
+        plane: 32,
+        multiprocessors: 132,
+    };
+    const NO_PLANES: RowDevice = RowDevice {
+        max_units: 256,
+        plane: 1,
+        ..GPU
+    };
+    const CPU: RowDevice = RowDevice {
+        meets: false,
+        max_units: 6,
+        max_cubes: 65_535,
+        plane: 1,
+        multiprocessors: 1,
+    };
+
+    fn launch(device: RowDevice, count: usize, vectors: usize, cubes: Cubes) -> RowLaunch {
+        RowLaunch::new(&device, &Tuning::default(), count, vectors, 16, 16, cubes)
+    }
+
+    #[test]
+    fn every_vector_of_every_row_has_a_unit() {
+        for device in [
+            GPU,
+            NO_PLANES,
+            CPU,
+            RowDevice {
+                multiprocessors: 64,
+                ..CPU
+            },
+        ] {
+            for vectors in (1..300).chain([1023, 1024, 1025, 4096, 5000, 40_000, 131_073]) {
+                for count in [1, 2, 5, 8, 100, 70_000, 20_000_000] {
+                    for cubes in [Cubes::PerRows, Cubes::Resident] {
+                        check(
+                            device,
+                            count,
+                            vectors,
+                            launch(device, count, vectors, cubes),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(device: RowDevice, count: usize, vectors: usize, launch: RowLaunch) {
+        let RowLaunch { shape, cubes } = launch;
+        let case = format!("{count} rows of {vectors}: {launch:?}");
+        assert!(shape.units.is_power_of_two(), "{case}");
+        assert!(
+            (1..=device.max_units).contains(&shape.cube_units()),
+            "{case}"
+        );
+        assert!((1..=device.max_cubes).contains(&cubes), "{case}");
+        assert!((cubes - 1) * shape.rows < count, "no cube is idle; {case}");
+        assert_eq!(shape.once, cubes * shape.rows >= count, "{case}");
+        if shape.held > 0 {
+            assert!(shape.held * shape.units >= vectors, "{case}");
+            assert!((shape.held - 1) * shape.units < vectors, "{case}");
+            assert_eq!(shape.exact, shape.held * shape.units == vectors, "{case}");
+        } else if device.meets {
+            assert_eq!(shape.rows, 1, "sums in memory belong to one row; {case}");
+        }
+        // A plane is never split between rows, unless they share it evenly.
+        assert!(
+            shape.units.is_multiple_of(shape.plane.min(shape.units)),
+            "{case}"
+        );
+    }
+
+    #[test]
+    fn rows_are_shared_as_their_length_asks() {
+        let shape = |device, count, vectors| {
+            let RowShape {
+                units, rows, held, ..
+            } = launch(device, count, vectors, Cubes::PerRows).shape;
+            (units, rows, held)
+        };
+        assert_eq!(shape(GPU, 70_000, 2), (2, 128, 1));
+        assert_eq!(shape(GPU, 65_536, 256), (32, 8, 8));
+        assert_eq!(shape(GPU, 16_384, 1024), (256, 1, 4));
+        assert_eq!(shape(GPU, 4096, 4096), (1024, 1, 4));
+        assert_eq!(shape(GPU, 4, 131_072), (1024, 1, 0));
+        assert_eq!(shape(CPU, 100, 4096), (1, 6, 0));
     }
 }
