@@ -132,6 +132,25 @@ impl<'a> Findings<'a> {
                 self.unserved(&package, op, arm);
             }
         }
+        for misnamed in &declared.misnamed {
+            let name = misnamed.name.clone();
+            let mut finding = blank(lints::UNKNOWN_BACKEND, &package, misnamed.location.clone());
+            finding.op = Some(misnamed.subject.clone());
+            let versions = self.catalogue.versions;
+            let known = list(&self.catalogue.backends());
+            self.add(Draft {
+                finding,
+                kind: name.clone(),
+                message: Box::new(move |_| format!("`{name}` is no backend of burn {versions}")),
+                cure: says(&match misnamed.name.as_str() {
+                    "Cuda" | "Rocm" | "Wgpu" | "Vulkan" | "Metal" | "WebGpu" | "Cpu"
+                    | "CubeBackend" => {
+                        "write `Cube`, which stands for every CubeCL runtime".to_owned()
+                    }
+                    _ => format!("use one of {known}"),
+                }),
+            });
+        }
         for stray in &declared.strays {
             let (subject, backend) = (stray.subject.clone(), stray.backend);
             let mut finding = blank(lints::UNREACHED_IMPL, &package, stray.location.clone());
@@ -205,7 +224,7 @@ impl<'a> Findings<'a> {
         };
         let mut finding = of_op(lints::STUB_ARM, package, op, location.clone());
         finding.backends.extend(backend_of(arm));
-        if location != &arm.location {
+        if (&location.file, location.line) != (&arm.location.file, arm.location.line) {
             let listed = &arm.location;
             finding.cause = Some(format!(
                 "the arm is listed at {}:{}",
@@ -235,7 +254,8 @@ impl<'a> Findings<'a> {
     }
 
     fn unserved(&mut self, package: &str, op: &Op, arm: &Arm) {
-        if arm.body != Body::Missing {
+        // A trait without methods routes nothing, so nothing needs to be there.
+        if arm.body != Body::Missing || op.methods.is_empty() {
             return;
         }
         let mut finding = of_op(lints::UNSERVED_ARM, package, op, arm.location.clone());
@@ -443,11 +463,17 @@ impl<'a> Findings<'a> {
         if let Cause::Off(cfg, _) = cause
             && let Some(feature) = one_feature(cfg)
         {
-            return says(&format!(
-                "enable the feature `{feature}` of {package} in this build, in Cargo.toml: \
-                 {package} = {{ version = \"{}\", features = [\"{feature}\"] }}",
-                self.graph.packages[situation.package].version
-            ));
+            return says(&match self.graph.selected.contains(&situation.package) {
+                true => format!(
+                    "build with `--features {feature}`, or make it a default of {package}: \
+                     default = [\"{feature}\"]"
+                ),
+                false => format!(
+                    "enable the feature `{feature}` of {package} in this build, in Cargo.toml: \
+                     {package} = {{ version = \"{}\", features = [\"{feature}\"] }}",
+                    self.graph.packages[situation.package].version
+                ),
+            });
         }
         let missing: Vec<String> = match direction {
             Direction::Forward => Vec::new(),

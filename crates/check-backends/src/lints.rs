@@ -111,6 +111,9 @@ lints! {
     DEAD_ARM: "dead-arm", Deny,
         "an arm stands behind a condition that no choice of features can meet",
         "Name a feature that the manifest declares, or declare it.";
+    UNKNOWN_BACKEND: "unknown-backend", Deny,
+        "a list names what is no backend of this Burn",
+        "Use a name that this version of Burn has.";
     UNSERVED_ARM: "unserved-arm", Deny,
         "a backend is listed, and nothing implements the op on it",
         "Write the implementation, or take the backend from the list.";

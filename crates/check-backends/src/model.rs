@@ -174,6 +174,19 @@ pub struct Unread {
     pub is_error: bool,
 }
 
+/// A name in the place of a backend's that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Misnamed {
+    /// The op.
+    pub subject: String,
+    /// The name.
+    pub name: String,
+    /// Where.
+    pub location: Location,
+    /// When it is there.
+    pub cfg: Cfg,
+}
+
 /// An implementation that no list reaches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stray {
@@ -194,6 +207,8 @@ pub struct Declared {
     pub ops: Vec<Op>,
     /// What could not be read.
     pub unread: Vec<Unread>,
+    /// Names that are no backend's.
+    pub misnamed: Vec<Misnamed>,
     /// Implementations that no list reaches.
     pub strays: Vec<Stray>,
     /// The files that were read.

@@ -6,7 +6,7 @@ use comfy_table::{ContentArrangement, Table, TableComponent, presets};
 
 use super::{CellKind, Finding, PackageCoverage, Report};
 use crate::coverage::Direction;
-use crate::lints::Level;
+use crate::lints::{self, Level};
 
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     for package in &report.packages {
@@ -84,7 +84,15 @@ fn write_summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             .count()
     };
     let (errors, warnings) = (count(Level::Deny), count(Level::Warn));
-    let state = if errors == 0 { "no gap" } else { "not sound" };
+    let unknown = report
+        .findings
+        .iter()
+        .any(|finding| finding.lint == lints::UNKNOWN);
+    let state = match (errors, unknown) {
+        (0, false) => "no gap",
+        (0, true) => "no gap seen, and not all could be told",
+        _ => "not sound",
+    };
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     writeln!(
         out,

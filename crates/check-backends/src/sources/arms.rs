@@ -1,6 +1,7 @@
 //! Armature's dialect: the grammar of `arms!`.
 
 use proc_macro2::Span;
+use syn::buffer::Cursor;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Generics, Ident, LitStr, Token, Type, braced, parenthesized, token};
@@ -102,11 +103,14 @@ impl Parse for Line {
                 .collect()
         };
         input.parse::<Token![=>]>()?;
+        let start = input.cursor();
+        let arm = input.parse()?;
+        let span = span.join(last(start, input.cursor())).unwrap_or(span);
         Ok(Self {
             cfg,
             names,
             span,
-            arm: input.parse()?,
+            arm,
         })
     }
 }
@@ -137,6 +141,19 @@ impl Parse for Listed {
             one => Self::Functions(vec![one]),
         })
     }
+}
+
+/// The last token before `end`.
+fn last(start: Cursor<'_>, end: Cursor<'_>) -> Span {
+    let mut span = start.span();
+    let mut cursor = start;
+    while cursor != end
+        && let Some((token, next)) = cursor.token_tree()
+    {
+        span = token.span();
+        cursor = next;
+    }
+    span
 }
 
 /// Whether what comes next is `word` as a whole arm, not the start of a path or of a call.

@@ -5,8 +5,8 @@ use super::walk::{Arms, Block as RawBlock, Extension, Impl, Kind, Line, Listed, 
 use crate::catalogue::{Backend, Catalogue};
 use crate::cfg::Cfg;
 use crate::model::{
-    Arm, Block, Body, Declared, Dialect, Inputs, Location, Method, Op, Serves, Stray, Unread,
-    Wrappers,
+    Arm, Block, Body, Declared, Dialect, Inputs, Location, Method, Misnamed, Op, Serves, Stray,
+    Unread, Wrappers,
 };
 
 /// Adds the ops of a crate to what its package declares.
@@ -15,7 +15,7 @@ pub(super) fn link(raw: Raw, catalogue: &Catalogue, declared: &mut Declared) {
         raw: &raw,
         catalogue,
     };
-    let mut found = linker.armature(&mut declared.unread);
+    let mut found = linker.armature(declared);
     for extension in &raw.extensions {
         found.push(linker.extension(extension, declared));
     }
@@ -64,10 +64,10 @@ impl Linker<'_> {
         }
     }
 
-    fn armature(&self, unread: &mut Vec<Unread>) -> Vec<Op> {
+    fn armature(&self, declared: &mut Declared) -> Vec<Op> {
         let mut ops = Vec::new();
-        for declared in &self.raw.arms {
-            ops.push(self.op(&declared.subject, Some(declared)));
+        for arms in &self.raw.arms {
+            ops.push(self.op(&arms.subject, Some(arms)));
         }
         for op in self.raw.impls.iter().filter(|item| item.of == "Op") {
             let subject = &op.on.name;
@@ -88,14 +88,26 @@ impl Linker<'_> {
             }
         }
         for op in &ops {
-            for arm in op.forward.arms.iter().chain(&op.gradient.arms) {
-                if let Serves::Unknown(name) = &arm.serves {
-                    unread.push(Unread {
-                        location: arm.location.clone(),
-                        cfg: arm.cfg.clone(),
+            let arms = op.forward.arms.iter().chain(&op.gradient.arms);
+            let by_macro = self.raw.arms.iter().any(|one| one.subject == op.subject);
+            for arm in arms {
+                let Serves::Unknown(name) = &arm.serves else {
+                    continue;
+                };
+                let (location, cfg) = (arm.location.clone(), op.cfg.and(&arm.cfg));
+                match by_macro {
+                    true => declared.misnamed.push(Misnamed {
+                        subject: op.name.clone(),
+                        name: name.clone(),
+                        location,
+                        cfg,
+                    }),
+                    false => declared.unread.push(Unread {
+                        location,
+                        cfg,
                         reason: format!("which backend `{name}` is cannot be told"),
                         is_error: false,
-                    });
+                    }),
                 }
             }
         }
@@ -375,14 +387,11 @@ impl Linker<'_> {
                         Some(backend) => {
                             arms.push(self.backend_arm(extension, backend, cfg, place))
                         }
-                        None => declared.unread.push(Unread {
+                        None => declared.misnamed.push(Misnamed {
+                            subject: extension.name.clone(),
+                            name: name.to_owned(),
                             location: place.clone(),
                             cfg: extension.cfg.and(condition),
-                            reason: format!(
-                                "`{name}` is no backend that burn {} can list",
-                                self.catalogue.versions
-                            ),
-                            is_error: false,
                         }),
                     },
                 }
