@@ -181,7 +181,9 @@ impl<'a> Situation<'a> {
             }
             (Dialect::BackendExtension, Direction::Fusion) => {
                 match self.cell(op, backend, Direction::Forward) {
-                    Cell::Arm(..) => self.first(op.wrappers.fusion.iter()),
+                    Cell::Arm(..) => {
+                        self.first(op.wrappers.fusion.iter().chain(&op.wrappers.fusion_by_hand))
+                    }
                     _ => Cell::Off,
                 }
             }

@@ -6,7 +6,7 @@ use crate::catalogue::{Backend, Catalogue};
 use crate::cfg::Cfg;
 use crate::coverage::{Cause, Cell, Direction, Situation};
 use crate::graph::Graph;
-use crate::lints::{self, LintId};
+use crate::lints::{self, Level, LintId};
 use crate::model::{Arm, Body, Declared, Dialect, Inputs, Location, Op};
 use crate::report::Finding;
 
@@ -384,6 +384,11 @@ impl<'a> Findings<'a> {
         let mut finding = of_op(lint, &package, op, location);
         finding.backends = vec![backend];
         finding.builds = vec![build.to_owned()];
+        // A dependency that lists no `Autodiff` at all says that its ops are not differentiable. Where
+        // it lists one that is off, something in this build turned it on elsewhere.
+        if lint == lints::MISSING_AUTODIFF && !is_member && *cause == Cause::NotListed {
+            finding.level = Level::Warn;
+        }
         if !armature {
             let concerned = op
                 .methods

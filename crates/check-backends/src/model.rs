@@ -148,6 +148,8 @@ pub struct Wrappers {
     pub autodiff: Vec<Arm>,
     /// `Fusion`, where it is listed.
     pub fusion: Vec<Arm>,
+    /// Implementations for `Fusion` that stand without being listed.
+    pub fusion_by_hand: Vec<Arm>,
 }
 
 impl Arm {

@@ -401,7 +401,7 @@ impl Linker<'_> {
             let by_hand = self
                 .impls_of(extension)
                 .filter(|item| self.name(&item.on.name) == "Fusion");
-            wrappers.fusion.extend(by_hand.map(|item| Arm {
+            wrappers.fusion_by_hand.extend(by_hand.map(|item| Arm {
                 serves: Serves::Every,
                 cfg: item.cfg.clone(),
                 body: self.body_of(extension, item),

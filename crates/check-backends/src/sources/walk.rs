@@ -347,8 +347,10 @@ fn walk_module(module: &syn::ItemMod, scope: &Scope<'_>, raw: &mut Raw) {
     if paths.iter().any(|(cfg, _)| cfg.is_always()) {
         return;
     }
-    let others = paths.into_iter().map(|(cfg, _)| cfg).collect();
-    scope.cfg = scope.cfg.and(&Cfg::Not(Box::new(Cfg::Any(others))));
+    if !paths.is_empty() {
+        let others = paths.into_iter().map(|(cfg, _)| cfg).collect();
+        scope.cfg = scope.cfg.and(&Cfg::Not(Box::new(Cfg::Any(others))));
+    }
     let folder = scope.folder.join(&name);
     let flat = scope.folder.join(format!("{name}.rs"));
     let path = if flat.is_file() {

@@ -78,3 +78,22 @@ pub(crate) fn shown(report: &Report) -> String {
         .unwrap();
     String::from_utf8(text).unwrap()
 }
+
+/// A package that depends on the burn of this workspace, with these features.
+pub(crate) fn user_of_burn(folder: &Path, features: &[&str]) -> PathBuf {
+    let features: Vec<String> = features.iter().map(|name| format!("\"{name}\"")).collect();
+    let manifest = folder.join("Cargo.toml");
+    let text = format!(
+        "[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+         burn = {{ version = \"=0.22.1\", default-features = false, features = [{}] }}\n\n\
+         [workspace]\n",
+        features.join(", ")
+    );
+    fs::create_dir_all(folder.join("src")).unwrap();
+    fs::write(&manifest, text).unwrap();
+    fs::write(folder.join("src/lib.rs"), "").unwrap();
+    // The versions of this workspace, which are on disk already.
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    fs::copy(lock, folder.join("Cargo.lock")).unwrap();
+    manifest
+}
