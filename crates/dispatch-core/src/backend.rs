@@ -2,12 +2,17 @@
 
 #![allow(deprecated)] // NdArray and LibTorch are deprecated in Burn, and still served here.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use burn::backend::{BackendTensor, DispatchTensor, DispatchTensorKind};
 
 use burn::tensor::Device;
 
 use crate::runs::Runs;
 use crate::tag::BackendTag;
+#[cfg(feature = "__cube")]
+use crate::tag::CubeRuntime;
 
 #[cfg(feature = "autodiff")]
 pub use burn::backend::Autodiff;
@@ -148,7 +153,6 @@ fn tag_of_kind(kind: &DispatchTensorKind) -> Option<BackendTag> {
         DispatchTensorKind::Flex(_) => Some(BackendTag::Flex),
         #[cfg(feature = "__cube")]
         DispatchTensorKind::Cube(tensor) => {
-            use crate::tag::CubeRuntime;
             use burn::backend::TensorMetadata;
             CubeRuntime::of(&tensor.device()).map(BackendTag::Cube)
         }
@@ -167,9 +171,15 @@ fn tag_of_kind(kind: &DispatchTensorKind) -> Option<BackendTag> {
 
 /// The devices of a backend that this machine has; none for a backend that is not compiled in, or
 /// whose devices have to be named ([`BackendTag::Remote`]).
+///
+/// The drivers are asked once in a process, by one thread at a time: some do not bear it otherwise.
 pub fn devices(tag: BackendTag) -> Vec<Device> {
-    #[allow(unused_imports)]
-    use crate::tag::CubeRuntime;
+    static FOUND: Mutex<BTreeMap<BackendTag, Vec<Device>>> = Mutex::new(BTreeMap::new());
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    found.entry(tag).or_insert_with(|| find(tag)).clone()
+}
+
+fn find(tag: BackendTag) -> Vec<Device> {
     #[allow(unused_imports)]
     use burn::tensor::DeviceType;
     match tag {

@@ -6,27 +6,53 @@ use armature_core::BackendTag;
 use armature_core::backend::devices;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
+/// Names the backends that tests run on, by their features, separated by commas; unset for all.
+const CHOICE: &str = "ARMATURE_BACKENDS";
+
 /// Every backend that armature-core's features compile in, with the first device of it that this
-/// machine has.
+/// machine has; with the environment variable `ARMATURE_BACKENDS`, those that it names.
 ///
 /// A backend without a device is left out; [`missing_devices`] names those.
+///
+/// # Panics
+///
+/// Where `ARMATURE_BACKENDS` names a backend that does not exist.
 pub fn available_devices() -> Vec<(BackendTag, Device)> {
-    let compiled = BackendTag::ALL
+    let with_device = |tag| Some((tag, devices(tag).into_iter().next()?));
+    chosen().into_iter().filter_map(with_device).collect()
+}
+
+/// The backends among those of [`available_devices`] of which this machine has no device, so that a
+/// test can say what it does not run on.
+///
+/// # Panics
+///
+/// As [`available_devices`].
+pub fn missing_devices() -> Vec<BackendTag> {
+    chosen()
         .into_iter()
-        .filter(|tag| tag.is_compiled_in());
-    compiled
-        .filter(|tag| *tag != BackendTag::Capture) // It records and gives no values back.
-        .filter_map(|tag| Some((tag, devices(tag).into_iter().next()?)))
+        .filter(|tag| devices(*tag).is_empty())
         .collect()
 }
 
-/// The compiled-in backends of which this machine has no device, so that a test can say what it
-/// does not run on.
-pub fn missing_devices() -> Vec<BackendTag> {
+fn chosen() -> Vec<BackendTag> {
+    // Capture records and gives no values back.
     let compiled = BackendTag::ALL
         .into_iter()
         .filter(|tag| tag.is_compiled_in());
-    compiled.filter(|tag| devices(*tag).is_empty()).collect()
+    let compiled = compiled.filter(|tag| *tag != BackendTag::Capture);
+    let Ok(choice) = std::env::var(CHOICE) else {
+        return compiled.collect();
+    };
+    let choice: Vec<BackendTag> = choice
+        .split(',')
+        .map(|name| {
+            name.trim()
+                .parse()
+                .unwrap_or_else(|error| panic!("{CHOICE}: {error}"))
+        })
+        .collect();
+    compiled.filter(|tag| choice.contains(tag)).collect()
 }
 
 /// Whether `device` holds and computes tensors of `dtype`, by its backend's own word.
