@@ -45,16 +45,81 @@ pub struct Catalogue {
     fallback: Option<Backend>,
     /// Types that backends are implemented by, beside those of their own name.
     types: &'static [(&'static str, &'static [Backend])],
+    /// The backends that are wrapped in `Fusion` with the feature `fusion`.
+    fused: &'static [Backend],
 }
 
 const CUBE: Backend = Backend("Cube");
+const CPU: Backend = Backend("Cpu");
+const CUDA: Backend = Backend("Cuda");
+const METAL: Backend = Backend("Metal");
+const ROCM: Backend = Backend("Rocm");
+const VULKAN: Backend = Backend("Vulkan");
+const WGPU: Backend = Backend("Wgpu");
+const WEB_GPU: Backend = Backend("WebGpu");
 const FLEX: Backend = Backend("Flex");
 const ND_ARRAY: Backend = Backend("NdArray");
 const LIB_TORCH: Backend = Backend("LibTorch");
 const REMOTE: Backend = Backend("Remote");
 const CAPTURE: Backend = Backend("Capture");
+const GROUP: Backend = Backend("Group");
 
-/// Burn 0.22: every CubeCL runtime is the one backend `Cube`.
+/// What `Remote` and `Capture` are aliases of, beside the types of their own.
+const ROUTED: (&str, &[Backend]) = ("BackendRouter", &[REMOTE, CAPTURE]);
+
+/// Types that stand for a backend for each runtime.
+const RUNTIMES: &[(&str, &[Backend])] = &[
+    (
+        "CubeBackend",
+        &[CUDA, ROCM, WGPU, VULKAN, METAL, WEB_GPU, CPU],
+    ),
+    ROUTED,
+];
+
+/// The first pre-releases of 0.22: a backend for each runtime, and Flex where no local one is on.
+static V0_22_PRE_1: Catalogue = Catalogue {
+    versions: "0.22.0-pre.1 and -pre.2",
+    features: &[
+        ("ndarray", &[ND_ARRAY]),
+        ("flex", &[FLEX]),
+        ("cuda", &[CUDA]),
+        ("rocm", &[ROCM]),
+        ("wgpu", &[WGPU]),
+        ("vulkan", &[VULKAN]),
+        ("metal", &[METAL]),
+        ("webgpu", &[WEB_GPU]),
+        ("cpu", &[CPU]),
+        ("tch", &[LIB_TORCH]),
+        ("remote", &[REMOTE]),
+    ],
+    fallback: Some(FLEX),
+    types: RUNTIMES,
+    fused: &[],
+};
+
+/// As before, with Capture.
+static V0_22_PRE_3: Catalogue = Catalogue {
+    versions: "0.22.0-pre.3",
+    features: &[
+        ("ndarray", &[ND_ARRAY]),
+        ("flex", &[FLEX]),
+        ("cuda", &[CUDA]),
+        ("rocm", &[ROCM]),
+        ("wgpu", &[WGPU]),
+        ("vulkan", &[VULKAN]),
+        ("metal", &[METAL]),
+        ("webgpu", &[WEB_GPU]),
+        ("cpu", &[CPU]),
+        ("tch", &[LIB_TORCH]),
+        ("remote", &[REMOTE]),
+        ("capture", &[CAPTURE]),
+    ],
+    fallback: Some(FLEX),
+    types: RUNTIMES,
+    fused: &[],
+};
+
+/// Burn 0.22, and its last pre-release: every CubeCL runtime is the one backend `Cube`.
 static V0_22: Catalogue = Catalogue {
     versions: "0.22",
     features: &[
@@ -72,13 +137,33 @@ static V0_22: Catalogue = Catalogue {
         ("capture", &[CAPTURE]),
     ],
     fallback: None,
-    types: &[
-        ("CubeBackend", &[CUBE]),
-        // What `Remote` and `Capture` are aliases of.
-        ("BackendRouter", &[REMOTE, CAPTURE]),
-        ("RemoteBackend", &[REMOTE]),
-    ],
+    types: &[("CubeBackend", &[CUBE]), ROUTED],
+    fused: &[CUBE],
 };
+
+/// Without NdArray and LibTorch, with Group.
+static V0_23_PRE: Catalogue = Catalogue {
+    versions: "0.23.0-pre.1",
+    features: &[
+        ("flex", &[FLEX]),
+        ("cuda", &[CUBE]),
+        ("rocm", &[CUBE]),
+        ("wgpu", &[CUBE]),
+        ("vulkan", &[CUBE]),
+        ("metal", &[CUBE]),
+        ("webgpu", &[CUBE]),
+        ("cpu", &[CUBE]),
+        ("remote", &[REMOTE]),
+        ("group", &[GROUP]),
+        ("capture", &[CAPTURE]),
+    ],
+    fallback: None,
+    types: &[("CubeBackend", &[CUBE]), ROUTED],
+    fused: &[CUBE],
+};
+
+/// Every version known, the oldest first.
+static ALL: [&Catalogue; 4] = [&V0_22_PRE_1, &V0_22_PRE_3, &V0_22, &V0_23_PRE];
 
 impl Catalogue {
     /// The catalogue for a version of Burn.
@@ -87,11 +172,15 @@ impl Catalogue {
     ///
     /// [`Error::UnknownBurn`].
     pub fn of(version: &Version) -> Result<&'static Self, Error> {
-        match (version.major, version.minor) {
-            (0, 22) if version.pre.is_empty() => Ok(&V0_22),
+        let pre = version.pre.as_str();
+        match (version.major, version.minor, version.patch, pre) {
+            (0, 22, 0, "pre.1" | "pre.2") => Ok(&V0_22_PRE_1),
+            (0, 22, 0, "pre.3") => Ok(&V0_22_PRE_3),
+            (0, 22, 0, "pre.4") | (0, 22, _, "") => Ok(&V0_22),
+            (0, 23, 0, "pre.1") => Ok(&V0_23_PRE),
             _ => Err(Error::UnknownBurn {
                 version: version.clone(),
-                known: V0_22.versions.to_owned(),
+                known: ALL.map(|known| known.versions).join(", "),
             }),
         }
     }
@@ -119,10 +208,19 @@ impl Catalogue {
             .iter()
             .filter(|(feature, _)| features.contains(*feature));
         let mut on: BTreeSet<Backend> = on.flat_map(|(_, backends)| *backends).copied().collect();
-        if on.is_empty() {
+        // What is remote, or records, is no local backend.
+        if !on
+            .iter()
+            .any(|backend| ![REMOTE, CAPTURE].contains(backend))
+        {
             on.extend(self.fallback);
         }
         on
+    }
+
+    /// Whether a backend is wrapped in `Fusion` where the feature `fusion` is on.
+    pub fn fuses(&self, backend: Backend) -> bool {
+        self.fused.contains(&backend)
     }
 
     /// The features that compile a backend in.
@@ -149,5 +247,48 @@ impl Catalogue {
         known
             .map(|(_, backends)| backends.to_vec())
             .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn compiled_in(version: &str, features: &[&str], expected: &[&str]) {
+        let catalogue = Catalogue::of(&version.parse().unwrap()).unwrap();
+        let features = features.iter().map(ToString::to_string).collect();
+        let found: Vec<_> = catalogue
+            .compiled_in(&features)
+            .into_iter()
+            .map(Backend::name)
+            .collect();
+        assert_eq!(found, expected, "{version}");
+    }
+
+    #[test]
+    fn backends_follow_the_version() {
+        compiled_in("0.22.0-pre.1", &["vulkan", "wgpu"], &["Vulkan", "Wgpu"]);
+        compiled_in("0.22.0-pre.2", &["remote"], &["Flex", "Remote"]);
+        compiled_in(
+            "0.22.0-pre.3",
+            &["ndarray", "capture"],
+            &["Capture", "NdArray"],
+        );
+        compiled_in("0.22.1", &["vulkan", "wgpu", "cuda"], &["Cube"]);
+        compiled_in("0.22.1", &[], &[]);
+        compiled_in("0.23.0-pre.1", &["ndarray", "group"], &["Group"]);
+    }
+
+    #[test]
+    fn a_version_that_is_not_known_names_those_that_are() {
+        let error = Catalogue::of(&"0.24.0".parse().unwrap())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("burn 0.24.0") && error.contains("0.22, 0.23.0-pre.1"),
+            "{error}"
+        );
+        assert!(Catalogue::of(&"0.21.3".parse().unwrap()).is_err());
     }
 }

@@ -41,10 +41,10 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     let graph = Graph::load(&options.selection, &cargo_flags(options))?;
     let features = options.features.clone().unwrap_or_default();
     let build = resolve(&graph, &graph.selected, &features)?;
-    let catalogue = catalogue_of(&graph)?;
-    let packages = read_all(&graph, &build, catalogue, options)?;
+    let packages = read_all(&graph, &build, options)?;
 
     let checks = packages.par_iter().map(|package| {
+        let catalogue = package.catalogue;
         let mut findings = Findings::new(&graph, catalogue);
         let coverage = Check {
             graph: &graph,
@@ -111,13 +111,16 @@ fn cargo_flags(options: &Options) -> Vec<String> {
     flags
 }
 
-/// The catalogue of the graph's Burn; of the oldest, where there are several.
-fn catalogue_of(graph: &Graph) -> Result<&'static Catalogue, Error> {
-    let versions = graph
+/// The catalogue of the Burn that a package reaches.
+fn catalogue_of(
+    graph: &Graph,
+    reachable: &BTreeSet<PackageIndex>,
+) -> Result<&'static Catalogue, Error> {
+    let mut own = graph
         .named("burn-dispatch")
-        .map(|burn| &graph.packages[burn].version);
-    match versions.min() {
-        Some(version) => Catalogue::of(version),
+        .filter(|burn| reachable.contains(burn));
+    match own.next() {
+        Some(burn) => Catalogue::of(&graph.packages[burn].version),
         None => Ok(Catalogue::newest()),
     }
 }
@@ -127,14 +130,10 @@ struct Declaring {
     package: PackageIndex,
     reachable: BTreeSet<PackageIndex>,
     declared: Declared,
+    catalogue: &'static Catalogue,
 }
 
-fn read_all(
-    graph: &Graph,
-    build: &Build,
-    catalogue: &'static Catalogue,
-    options: &Options,
-) -> Result<Vec<Declaring>, Error> {
+fn read_all(graph: &Graph, build: &Build, options: &Options) -> Result<Vec<Declaring>, Error> {
     let roots: BTreeSet<PackageIndex> = [
         "burn-backend",
         "burn-core",
@@ -154,12 +153,19 @@ fn read_all(
         if reachable.is_disjoint(&roots) {
             return Ok(None);
         }
-        let declared = sources::read(graph, package, catalogue)?;
+        // Burn itself may be one that is not known, as long as nothing declares ops.
+        let catalogue = catalogue_of(graph, &reachable);
+        let known = catalogue.as_ref().copied().unwrap_or(Catalogue::newest());
+        let declared = sources::read(graph, package, known)?;
         let nothing = declared.ops.is_empty() && declared.unread.is_empty();
-        Ok((!nothing).then_some(Declaring {
+        if nothing {
+            return Ok(None);
+        }
+        Ok(Some(Declaring {
             package,
             reachable,
             declared,
+            catalogue: catalogue?,
         }))
     });
     let read = read.collect::<Result<Vec<_>, Error>>()?;

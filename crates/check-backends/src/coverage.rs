@@ -81,6 +81,8 @@ pub struct Situation<'a> {
     pub autodiff: bool,
     /// Whether `Cube` is fused.
     pub fusion: bool,
+    /// What its Burn knows.
+    pub catalogue: &'static Catalogue,
     /// Whether a package of the workspace can call into the package.
     pub reached: bool,
 }
@@ -92,7 +94,7 @@ impl<'a> Situation<'a> {
         build: &'a Build,
         package: PackageIndex,
         reachable: &BTreeSet<PackageIndex>,
-        catalogue: &Catalogue,
+        catalogue: &'static Catalogue,
     ) -> Self {
         // Several versions of Burn may be there; a package's own is the one that it reaches.
         let own = |name: &str| {
@@ -120,6 +122,7 @@ impl<'a> Situation<'a> {
             known,
             autodiff: has(dispatch, "autodiff") || has(core, "autodiff"),
             fusion: has(dispatch, "fusion") || has(own("burn-cubecl"), "fusion"),
+            catalogue,
             reached: graph.is_handed_on(package, |from, to| build.links(from, to)),
         }
     }
@@ -156,7 +159,7 @@ impl<'a> Situation<'a> {
     pub fn cell(&self, op: &Op, backend: Backend, direction: Direction) -> Cell {
         match (op.dialect, direction) {
             (_, Direction::Gradient) if !self.autodiff => Cell::Off,
-            (_, Direction::Fusion) if !self.fusion || backend.name() != "Cube" => Cell::Off,
+            (_, Direction::Fusion) if !self.fusion || !self.catalogue.fuses(backend) => Cell::Off,
             (Dialect::Armature, Direction::Forward) => self.of_block(&op.forward, backend),
             (Dialect::Armature, Direction::Gradient) => self.of_block(&op.gradient, backend),
             // An arm for `CubeBackend` is lifted.
