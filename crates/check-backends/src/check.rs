@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use crate::catalogue::{Backend, Catalogue};
+use crate::config::Config;
 use crate::coverage::{Cell, Direction, Situation};
 use crate::error::Error;
 use crate::findings::Findings;
@@ -45,7 +46,8 @@ pub fn check(options: &Options) -> Result<Report, Error> {
 
     let checks = packages.par_iter().map(|package| {
         let catalogue = package.catalogue;
-        let mut findings = Findings::new(&graph, catalogue);
+        let mut findings =
+            Findings::new(&graph, catalogue, graph.members.contains(&package.package));
         let coverage = Check {
             graph: &graph,
             catalogue,
@@ -66,6 +68,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
     if coverages.is_empty() {
         found.push(Findings::no_ops(&graph));
     }
+    let allowed = Config::read(&graph)?.apply(&mut found);
     for finding in &mut found {
         for (lint, level) in &options.levels {
             if *lint == finding.lint {
@@ -90,6 +93,7 @@ pub fn check(options: &Options) -> Result<Report, Error> {
         target: graph.target.triple.clone(),
         packages: coverages,
         findings: found,
+        allowed,
     })
 }
 
@@ -300,7 +304,11 @@ impl Check<'_> {
                         for backend in &look.column.backends {
                             let cell = situation.cell(op, *backend, direction);
                             findings.cell(situation, op, *backend, direction, &cell, &label);
-                            worst = worst.worse(CellReport::of(&cell));
+                            let mut cell = CellReport::of(&cell);
+                            if cell.kind == CellKind::Gap && situation.is_latent(op) {
+                                cell.kind = CellKind::Latent;
+                            }
+                            worst = worst.worse(cell);
                         }
                     }
                     rows.entry(direction).or_default().push(worst);

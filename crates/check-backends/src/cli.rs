@@ -54,7 +54,9 @@ pub struct Arguments {
     #[arg(long)]
     workspace_only: bool,
     /// The form of the report.
-    #[arg(long, value_enum, default_value = "table", value_name = "FORM")]
+    ///
+    /// Left out, it is `table`, followed in a GitHub workflow by `github`.
+    #[arg(long, value_enum, value_name = "FORM")]
     format: Option<Format>,
     /// Do not show this.
     #[arg(short = 'A', long, value_name = "LINT")]
@@ -119,10 +121,17 @@ impl Arguments {
 
     /// Checks, and shows the report on standard output.
     pub fn run(&self) -> ExitCode {
-        let format = self.format.unwrap_or(Format::Table);
+        let in_workflow = std::env::var_os("GITHUB_ACTIONS").is_some_and(|set| set == "true");
+        let formats = match self.format {
+            Some(format) => vec![format],
+            None if in_workflow => vec![Format::Table, Format::Github],
+            None => vec![Format::Table],
+        };
         let shown = check(&self.options()).and_then(|report| {
             let mut out = io::stdout().lock();
-            report.write(format, &mut out)?;
+            for format in formats {
+                report.write(format, &mut out)?;
+            }
             out.flush()?;
             Ok(report)
         });

@@ -51,6 +51,16 @@ pub enum Error {
         /// What went wrong with it.
         reason: String,
     },
+    /// What a manifest says about this tool makes no sense.
+    #[error(
+        "{file}: [metadata.check-backends]: {reason}; its module `config` shows what it may hold"
+    )]
+    Config {
+        /// The manifest.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A package that was asked for is not there.
     #[error("no package `{name}` in the workspace; it has {known}")]
     NoPackage {

@@ -14,6 +14,8 @@ use crate::report::Finding;
 pub(crate) struct Findings<'a> {
     graph: &'a Graph,
     catalogue: &'static Catalogue,
+    /// Whether the package is one of the workspace.
+    member: bool,
     drafts: Vec<Draft>,
 }
 
@@ -30,10 +32,11 @@ struct Draft {
 type Text = Box<dyn Fn(&[Backend]) -> String>;
 
 impl<'a> Findings<'a> {
-    pub(crate) fn new(graph: &'a Graph, catalogue: &'static Catalogue) -> Self {
+    pub(crate) fn new(graph: &'a Graph, catalogue: &'static Catalogue, member: bool) -> Self {
         Self {
             graph,
             catalogue,
+            member,
             drafts: Vec::new(),
         }
     }
@@ -47,6 +50,7 @@ impl<'a> Findings<'a> {
                 ..
             } = draft;
             finding.backends.sort();
+            finding.member = self.member;
             finding.message = message(&finding.backends);
             finding.cure = cure(&finding.backends);
             finding
@@ -656,6 +660,7 @@ fn blank(lint: LintId, package: &str, location: Location) -> Finding {
         lint,
         level: lint.level,
         package: package.to_owned(),
+        member: true,
         op: None,
         backends: Vec::new(),
         methods: Vec::new(),

@@ -18,6 +18,7 @@ pub mod catalogue;
 pub mod cfg;
 mod check;
 pub mod cli;
+pub mod config;
 pub mod coverage;
 mod error;
 mod findings;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Not shown.
@@ -126,6 +126,9 @@ lints! {
     UNKNOWN: "unknown", Warn,
         "something could not be read or decided, so it is neither sound nor a gap",
         "Write it in a form that can be read without running the compiler.";
+    STALE_ALLOWANCE: "stale-allowance", Warn,
+        "a manifest allows a finding that is not there",
+        "Remove the allowance.";
     LATENT: "latent", Note,
         "a package of the graph declares ops of which no arm is on, and nothing reaches them",
         "Nothing needs to be done until a crate calls those ops.";

@@ -1,6 +1,10 @@
 //! What was found, as values, and the forms in which it is shown.
 
+mod github;
+mod html;
 mod json;
+mod markdown;
+mod sarif;
 mod table;
 
 use std::io::{self, Write};
@@ -8,6 +12,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::catalogue::Backend;
+use crate::config::Allowance;
 use crate::coverage::Direction;
 use crate::lints::{Level, LintId};
 use crate::model::{Dialect, Location};
@@ -27,6 +32,8 @@ pub struct Report {
     pub packages: Vec<PackageCoverage>,
     /// What is wrong, and what is worth knowing.
     pub findings: Vec<Finding>,
+    /// What would be wrong, were it not allowed in a manifest.
+    pub allowed: Vec<Allowance>,
 }
 
 /// The coverage of one package.
@@ -114,6 +121,8 @@ pub enum CellKind {
     Unknown,
     /// An arm that panics.
     Stub,
+    /// Nothing, in a package whose ops nothing reaches.
+    Latent,
     /// Nothing.
     Gap,
 }
@@ -128,6 +137,7 @@ impl CellKind {
             Self::Unsupported => "unsupported",
             Self::Unknown => "unknown",
             Self::Stub => "STUB",
+            Self::Latent => "latent",
             Self::Gap => "GAP",
         }
     }
@@ -142,6 +152,8 @@ pub struct Finding {
     pub level: Level,
     /// The package that it is found in.
     pub package: String,
+    /// Whether that is a package of the workspace.
+    pub member: bool,
     /// The op; none for what concerns no single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub op: Option<String>,
@@ -167,8 +179,16 @@ pub struct Finding {
 pub enum Format {
     /// Tables and findings, for people.
     Table,
-    /// One JSON value; its schema is `cargo-check-backends`' `schema.json`.
+    /// One JSON value.
     Json,
+    /// SARIF 2.1.0, for code-scanning services.
+    Sarif,
+    /// Commands that a GitHub workflow shows beside the lines of a change.
+    Github,
+    /// Tables for docs.
+    Markdown,
+    /// One page, with a filter.
+    Html,
 }
 
 impl Report {
@@ -188,6 +208,10 @@ impl Report {
         match format {
             Format::Table => table::write(self, out),
             Format::Json => json::write(self, out),
+            Format::Sarif => sarif::write(self, out),
+            Format::Github => github::write(self, out),
+            Format::Markdown => markdown::write(self, out),
+            Format::Html => html::write(self, out),
         }
     }
 }

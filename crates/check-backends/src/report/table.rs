@@ -94,6 +94,9 @@ fn write_summary(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         _ => "not sound",
     };
     let plural = |count: usize| if count == 1 { "" } else { "s" };
+    for allowance in &report.allowed {
+        writeln!(out, "allowed: {} ({})", allowance.lint, allowance.reason)?;
+    }
     writeln!(
         out,
         "{ops} op{} in {} package{}: {state} ({errors} error{}, {warnings} warning{})",
