@@ -58,6 +58,12 @@ pub struct Arguments {
     /// Left out, it is `table`, followed in a GitHub workflow by `github`.
     #[arg(long, value_enum, value_name = "FORM")]
     format: Option<Format>,
+    /// Fail where this file, a report in Markdown or JSON, is not what would be written now.
+    ///
+    /// A Markdown file may hold more: what is held against the report then stands between the lines
+    /// `<!-- check-backends -->` and `<!-- /check-backends -->`.
+    #[arg(long, value_name = "FILE")]
+    check: Option<PathBuf>,
     /// Do not show this.
     #[arg(short = 'A', long, value_name = "LINT")]
     allow: Vec<LintId>,
@@ -133,10 +139,20 @@ impl Arguments {
                 report.write(format, &mut out)?;
             }
             out.flush()?;
-            Ok(report)
+            let current = self
+                .check
+                .as_deref()
+                .map_or(Ok(true), |file| report.is_in(file))?;
+            Ok((report, current))
         });
+        if let (Ok((_, false)), Some(file)) = (&shown, &self.check) {
+            eprintln!(
+                "error: {} is not what the check finds; write it anew",
+                file.display()
+            );
+        }
         match shown {
-            Ok(report) if report.is_red() => FINDINGS.into(),
+            Ok((report, current)) if report.is_red() || !current => FINDINGS.into(),
             Ok(_) => CLEAN.into(),
             Err(error) => {
                 eprintln!("error: {error}");

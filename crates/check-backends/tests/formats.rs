@@ -143,3 +143,28 @@ fn sources_that_cannot_be_read_are_named() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+#[test]
+fn a_file_that_holds_the_report_is_held_against_it() {
+    let copied = Copied::new("missing-arm", "cured");
+    let table = command(&copied, &["--format", "markdown"]).stdout;
+    let file = copied.file("table.md");
+    let holds = |text: &[u8]| {
+        std::fs::write(&file, text).unwrap();
+        command(&copied, &["--check", file.to_str().unwrap()])
+            .status
+            .code()
+    };
+    assert_eq!(holds(&table), Some(0));
+    let marked = [
+        b"# Readme\n\n<!-- check-backends -->\n",
+        &table[..],
+        b"<!-- /check-backends -->\nmore\n",
+    ];
+    assert_eq!(holds(&marked.concat()), Some(0));
+    let table = String::from_utf8(table).unwrap();
+    assert_eq!(
+        holds(table.replacen("kernel", "composite", 1).as_bytes()),
+        Some(100)
+    );
+}

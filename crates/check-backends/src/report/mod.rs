@@ -8,12 +8,14 @@ mod sarif;
 mod table;
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::catalogue::Backend;
 use crate::config::Allowance;
 use crate::coverage::Direction;
+use crate::error::Error;
 use crate::lints::{Level, LintId};
 use crate::model::{Dialect, Location};
 
@@ -174,6 +176,9 @@ pub struct Finding {
     pub location: Location,
 }
 
+/// What a report stands between in a Markdown file that holds more.
+const MARKS: [&str; 2] = ["<!-- check-backends -->", "<!-- /check-backends -->"];
+
 /// A form to show a report in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -197,6 +202,34 @@ impl Report {
         self.findings
             .iter()
             .any(|finding| finding.level == Level::Deny)
+    }
+
+    /// Whether a file holds this report, in Markdown (between marks, if it has them) or, where its
+    /// name ends so, in JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`].
+    pub fn is_in(&self, file: &Path) -> Result<bool, Error> {
+        let text = std::fs::read_to_string(file).map_err(|source| Error::Read {
+            file: file.to_path_buf(),
+            source,
+        })?;
+        let is_json = file
+            .extension()
+            .is_some_and(|extension| extension == "json");
+        let format = if is_json {
+            Format::Json
+        } else {
+            Format::Markdown
+        };
+        let mut current = Vec::new();
+        self.write(format, &mut current)?;
+        let marked = text
+            .split_once(MARKS[0])
+            .and_then(|(_, rest)| rest.split_once(MARKS[1]));
+        let held = marked.map_or(text.as_str(), |(held, _)| held);
+        Ok(held.trim().as_bytes() == current.trim_ascii())
     }
 
     /// Shows it.
