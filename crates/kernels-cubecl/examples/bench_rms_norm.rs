@@ -121,7 +121,8 @@ fn large(device: &CubeDevice) -> usize {
     let hidden = 4096;
     let rows = (1 << 20) + 1000;
     let bytes = (rows * hidden * dtype.size()) as u64;
-    let memory = &device.client().properties().memory;
+    let client = device.client();
+    let memory = &client.properties().memory;
     // x, the gradient, y and dx, and one more while rows are set.
     if !supports(device, dtype)
         || memory.max_memory().is_none_or(|most| most < 6 * bytes)

@@ -34,8 +34,8 @@ use cubecl::prelude::*;
 
 use crate::error::Error;
 use crate::rows::{
-    Cubes, RowDevice, RowLaunch, RowLayout, RowShape, SUM_BLOCK, Tuning, held_index, holds,
-    last_repeated, row_layout, row_sum, sum_parts, sum_rows_of_cube, vector_size,
+    Cubes, RowDevice, RowLaunch, RowLayout, RowShape, Tuning, in_row, last_repeated, load_tile,
+    row_layout, row_sum, row_tiles, sum_parts, sum_rows_of_cube, tile_index, vector_size,
 };
 
 /// Whether the device runs these kernels on tensors of `dtype`.
@@ -396,9 +396,9 @@ fn rows_together(tensor: CubeTensor) -> CubeTensor {
     }
 }
 
-/// Rows of partial sums that a cube writes: one, where its units can meet to add theirs up.
+/// Rows of partial sums that a cube writes: one, where its units hold theirs and can add them up.
 fn parts_per_cube(shape: RowShape) -> usize {
-    if shape.held == 0 { shape.rows } else { 1 }
+    if shape.held { 1 } else { shape.rows }
 }
 
 #[cube(launch_unchecked, address_type = "dynamic")]
@@ -416,75 +416,59 @@ fn forward_kernel<F: Float, A: Float, N: Size>(
     #[comptime] shape: RowShape,
     #[define(F, A)] _dtypes: [ElemType; 2],
 ) {
-    let units = comptime!(shape.units);
-    let unit = UNIT_POS as usize % units;
-    let step = CUBE_COUNT * shape.rows;
+    let unit = UNIT_POS as usize % shape.units;
+    let tiles = row_tiles(vectors, shape);
+    let mut x_tile = Array::<Vector<F, N>>::new(shape.tile);
 
-    let mut first = CUBE_POS * shape.rows;
+    let mut first_row = CUBE_POS * shape.rows;
     let mut turn = 0usize;
-    while first < count {
+    while first_row < count {
         // Units past the last row repeat it, to meet the others at barriers, and write nothing.
-        let own = first + UNIT_POS as usize / units;
-        let row = last_repeated(own, count, shape);
-        let start = layout.start(row);
-        let start_out = row * vectors;
+        let own_row = first_row + UNIT_POS as usize / shape.units;
+        let row = last_repeated(own_row, count, shape);
+        let x_start = layout.start(row);
+        let y_start = row * vectors;
 
-        let mut held = Array::<Vector<F, N>>::new(comptime!(shape.held.max(1)));
         let mut squares = Vector::<A, N>::new(A::new(0.0));
-        if comptime!(shape.held > 0) {
+        #[unroll(shape.held)]
+        for tile in 0..tiles {
+            let first = tile * shape.tile_vectors() + unit;
+            load_tile::<F, N>(x, x_start, first, vectors, &mut x_tile, shape);
+            let mut sum = Vector::<A, N>::new(A::new(0.0));
             #[unroll]
-            for k in 0..shape.held {
-                held[k] = x[start + held_index(unit, vectors, k, shape)];
-            }
-            #[unroll]
-            for k in 0..shape.held {
-                let value = Vector::<A, N>::cast_from(held[k]);
+            for k in 0..shape.tile {
+                let value = Vector::<A, N>::cast_from(x_tile[k]);
                 if comptime!(shape.full(k)) {
-                    squares += value * value;
-                } else if holds(unit, vectors, k, shape) {
-                    squares += value * value;
+                    sum += value * value;
+                } else if in_row(first, vectors, k, shape) {
+                    sum += value * value;
                 }
             }
-        } else {
-            let share = (vectors + units - 1 - unit) / units;
-            let mut begin = 0usize;
-            while begin < share {
-                let end = min(begin + SUM_BLOCK, share);
-                let mut block = Vector::<A, N>::new(A::new(0.0));
-                for k in begin..end {
-                    let value = Vector::<A, N>::cast_from(x[start + unit + k * units]);
-                    block += value * value;
-                }
-                squares += block;
-                begin = end;
-            }
+            squares += sum;
         }
 
         let mean = row_sum::<A>(squares.vector_sum(), turn, shape) * inverse_len.get::<A>();
         let r = A::inverse_sqrt(mean + epsilon.get::<A>());
         let scale = Vector::<A, N>::new(r);
 
-        if own == row {
-            if comptime!(shape.held > 0) {
+        if own_row == row {
+            #[unroll(shape.held)]
+            for tile in 0..tiles {
+                let first = tile * shape.tile_vectors() + unit;
+                if comptime!(!shape.held) {
+                    load_tile::<F, N>(x, x_start, first, vectors, &mut x_tile, shape);
+                }
                 #[unroll]
-                for k in 0..shape.held {
-                    let index = held_index(unit, vectors, k, shape);
-                    let normal = Vector::<A, N>::cast_from(held[k]) * scale;
+                for k in 0..shape.tile {
+                    let index = tile_index(first, vectors, k, shape);
+                    let normal = Vector::<A, N>::cast_from(x_tile[k]) * scale;
                     let out =
                         Vector::<F, N>::cast_from(weighted::<F, A, N>(normal, &weight, index));
                     if comptime!(shape.full(k)) {
-                        y[start_out + index] = out;
-                    } else if holds(unit, vectors, k, shape) {
-                        y[start_out + index] = out;
+                        y[y_start + index] = out;
+                    } else if in_row(first, vectors, k, shape) {
+                        y[y_start + index] = out;
                     }
-                }
-            } else {
-                let mut index = unit;
-                while index < vectors {
-                    let normal = Vector::<A, N>::cast_from(x[start + index]) * scale;
-                    y[start_out + index] =
-                        Vector::<F, N>::cast_from(weighted::<F, A, N>(normal, &weight, index));
-                    index += units;
                 }
             }
             #[comptime]
@@ -494,7 +478,7 @@ fn forward_kernel<F: Float, A: Float, N: Size>(
                 }
             }
         }
-        first += step;
+        first_row += CUBE_COUNT * shape.rows;
         turn += 1;
     }
 }
@@ -516,134 +500,113 @@ fn backward_kernel<F: Float, A: Float, N: Size>(
     #[comptime] shape: RowShape,
     #[define(F, A)] _dtypes: [ElemType; 2],
 ) {
-    let units = comptime!(shape.units);
-    let unit = UNIT_POS as usize % units;
-    let row_in_cube = UNIT_POS as usize / units;
-    let step = CUBE_COUNT * shape.rows;
+    let unit = UNIT_POS as usize % shape.units;
+    let row_in_cube = UNIT_POS as usize / shape.units;
+    let tiles = row_tiles(vectors, shape);
+    let mut x_tile = Array::<Vector<F, N>>::new(shape.tile);
+    let mut grad_tile = Array::<Vector<F, N>>::new(shape.tile);
 
-    // Where this unit's sums over the rows go, and those that it holds.
+    // Sums over the rows: held, or in the part of memory where they go.
     let mut part = CUBE_POS * vectors;
     if comptime!(parts_per_cube(shape) > 1) {
         part = (CUBE_POS * shape.rows + row_in_cube) * vectors;
     }
-    let mut sums = Array::<Vector<A, N>>::new(comptime!(shape.held.max(1)));
+    let mut sums = Array::<Vector<A, N>>::new(shape.tile);
     #[unroll]
-    for k in 0..shape.held {
+    for k in 0..shape.tile {
         sums[k] = Vector::<A, N>::new(A::new(0.0));
     }
-    if comptime!(shape.held == 0) {
+    if comptime!(!shape.held) {
         #[comptime]
         if let ComptimeOption::Some(parts) = &mut parts {
             let mut index = unit;
             while index < vectors {
                 parts[part + index] = Vector::<A, N>::new(A::new(0.0));
-                index += units;
+                index += shape.units;
             }
         }
     }
 
-    let mut first = CUBE_POS * shape.rows;
+    let mut first_row = CUBE_POS * shape.rows;
     let mut turn = 0usize;
-    while first < count {
+    while first_row < count {
         // Units past the last row repeat it, to meet the others at barriers, and write nothing.
-        let own = first + row_in_cube;
-        let row = last_repeated(own, count, shape);
+        let own_row = first_row + row_in_cube;
+        let row = last_repeated(own_row, count, shape);
         let x_start = x_layout.start(row);
         let grad_start = grad_layout.start(row);
         let dx_start = row * vectors;
         let r = rstd[row];
         let scale = Vector::<A, N>::new(r);
 
-        let mut x_held = Array::<Vector<F, N>>::new(comptime!(shape.held.max(1)));
-        let mut grad_held = Array::<Vector<F, N>>::new(comptime!(shape.held.max(1)));
-        #[unroll]
-        for k in 0..shape.held {
-            let index = held_index(unit, vectors, k, shape);
-            x_held[k] = x[x_start + index];
-            grad_held[k] = grad[grad_start + index];
-        }
-
         let mut projection = Vector::<A, N>::new(A::new(0.0));
         if dx.is_some() {
             let mut products = Vector::<A, N>::new(A::new(0.0));
-            if comptime!(shape.held > 0) {
+            #[unroll(shape.held)]
+            for tile in 0..tiles {
+                let first = tile * shape.tile_vectors() + unit;
+                load_tile::<F, N>(x, x_start, first, vectors, &mut x_tile, shape);
+                load_tile::<F, N>(grad, grad_start, first, vectors, &mut grad_tile, shape);
+                let mut sum = Vector::<A, N>::new(A::new(0.0));
                 #[unroll]
-                for k in 0..shape.held {
-                    let index = held_index(unit, vectors, k, shape);
-                    let grad = Vector::<A, N>::cast_from(grad_held[k]);
-                    let product = weighted::<F, A, N>(grad, &weight, index)
-                        * Vector::<A, N>::cast_from(x_held[k]);
+                for k in 0..shape.tile {
+                    let index = tile_index(first, vectors, k, shape);
+                    let grad = Vector::<A, N>::cast_from(grad_tile[k]);
+                    let g = weighted::<F, A, N>(grad, &weight, index);
+                    let product = g * Vector::<A, N>::cast_from(x_tile[k]);
                     if comptime!(shape.full(k)) {
-                        products += product;
-                    } else if holds(unit, vectors, k, shape) {
-                        products += product;
+                        sum += product;
+                    } else if in_row(first, vectors, k, shape) {
+                        sum += product;
                     }
                 }
-            } else {
-                let share = (vectors + units - 1 - unit) / units;
-                let mut begin = 0usize;
-                while begin < share {
-                    let end = min(begin + SUM_BLOCK, share);
-                    let mut block = Vector::<A, N>::new(A::new(0.0));
-                    for k in begin..end {
-                        let index = unit + k * units;
-                        let grad = Vector::<A, N>::cast_from(grad[grad_start + index]);
-                        block += weighted::<F, A, N>(grad, &weight, index)
-                            * Vector::<A, N>::cast_from(x[x_start + index]);
-                    }
-                    products += block;
-                    begin = end;
-                }
+                products += sum;
             }
             let mean = row_sum::<A>(products.vector_sum(), turn, shape) * inverse_len.get::<A>();
             projection = Vector::<A, N>::new(mean * r);
         }
 
-        if own == row {
-            if comptime!(shape.held > 0) {
+        if own_row == row {
+            #[unroll(shape.held)]
+            for tile in 0..tiles {
+                let first = tile * shape.tile_vectors() + unit;
+                if comptime!(!shape.held || dx.is_none()) {
+                    load_tile::<F, N>(x, x_start, first, vectors, &mut x_tile, shape);
+                    load_tile::<F, N>(grad, grad_start, first, vectors, &mut grad_tile, shape);
+                }
                 #[unroll]
-                for k in 0..shape.held {
-                    let index = held_index(unit, vectors, k, shape);
-                    let normal = Vector::<A, N>::cast_from(x_held[k]) * scale;
-                    let grad = Vector::<A, N>::cast_from(grad_held[k]);
+                for k in 0..shape.tile {
+                    let index = tile_index(first, vectors, k, shape);
+                    let normal = Vector::<A, N>::cast_from(x_tile[k]) * scale;
+                    let grad = Vector::<A, N>::cast_from(grad_tile[k]);
                     #[comptime]
                     if let ComptimeOption::Some(dx) = &mut dx {
                         let g = weighted::<F, A, N>(grad, &weight, index);
                         let out = Vector::<F, N>::cast_from((g - normal * projection) * scale);
                         if comptime!(shape.full(k)) {
                             dx[dx_start + index] = out;
-                        } else if holds(unit, vectors, k, shape) {
+                        } else if in_row(first, vectors, k, shape) {
                             dx[dx_start + index] = out;
                         }
                     }
-                    if parts.is_some() {
-                        sums[k] += grad * normal;
-                    }
-                }
-            } else {
-                let mut index = unit;
-                while index < vectors {
-                    let normal = Vector::<A, N>::cast_from(x[x_start + index]) * scale;
-                    let grad = Vector::<A, N>::cast_from(grad[grad_start + index]);
-                    #[comptime]
-                    if let ComptimeOption::Some(dx) = &mut dx {
-                        let g = weighted::<F, A, N>(grad, &weight, index);
-                        dx[dx_start + index] =
-                            Vector::<F, N>::cast_from((g - normal * projection) * scale);
-                    }
                     #[comptime]
                     if let ComptimeOption::Some(parts) = &mut parts {
-                        parts[part + index] += grad * normal;
+                        if comptime!(shape.held) {
+                            sums[k] += grad * normal;
+                        } else if comptime!(shape.full(k)) {
+                            parts[part + index] += grad * normal;
+                        } else if in_row(first, vectors, k, shape) {
+                            parts[part + index] += grad * normal;
+                        }
                     }
-                    index += units;
                 }
             }
         }
-        first += step;
+        first_row += CUBE_COUNT * shape.rows;
         turn += 1;
     }
 
-    if comptime!(shape.held > 0) {
+    if comptime!(shape.held) {
         #[comptime]
         if let ComptimeOption::Some(parts) = &mut parts {
             if comptime!(shape.rows > 1) {
@@ -651,9 +614,9 @@ fn backward_kernel<F: Float, A: Float, N: Size>(
             }
             if row_in_cube == 0 {
                 #[unroll]
-                for k in 0..shape.held {
-                    if holds(unit, vectors, k, shape) {
-                        parts[part + held_index(unit, vectors, k, shape)] = sums[k];
+                for k in 0..shape.tile {
+                    if in_row(unit, vectors, k, shape) {
+                        parts[part + tile_index(unit, vectors, k, shape)] = sums[k];
                     }
                 }
             }

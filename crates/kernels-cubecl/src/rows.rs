@@ -61,8 +61,11 @@ const PART_CUBE_UNITS: usize = 256;
 /// Rows that a unit sums over, at most, before it starts a new part: a longer sum would lose digits.
 const MOST_STEPS: usize = 1024;
 
-/// Vectors that a unit adds up before it starts a new sum, to keep long sums accurate.
-pub(crate) const SUM_BLOCK: usize = 64;
+/// Parts that a unit of [`sum_parts`] adds up before it starts a new sum, to keep long sums accurate.
+const SUM_BLOCK: usize = 64;
+
+/// Vectors that a unit loads at a time of a row that it does not hold.
+const TILE: usize = 8;
 
 /// How units share rows: what a kernel is compiled for.
 #[derive_cube_comptime]
@@ -71,9 +74,11 @@ pub(crate) struct RowShape {
     pub(crate) units: usize,
     /// Rows that a cube works on at a time.
     pub(crate) rows: usize,
-    /// Vectors of a row that each unit holds, all of its share; 0 if it reads them again instead.
-    pub(crate) held: usize,
-    /// Whether the shares of all units are full: no index needs a check.
+    /// Vectors that each unit loads at a time: a tile of the row, over all units.
+    pub(crate) tile: usize,
+    /// Whether one tile is the whole row, held between passes; if not, each pass loads it again.
+    pub(crate) held: bool,
+    /// Whether the row is whole tiles: no index needs a check.
     pub(crate) exact: bool,
     /// Units that plane operations reach; 1 where planes are not used.
     pub(crate) plane: usize,
@@ -87,9 +92,15 @@ impl RowShape {
         self.units * self.rows
     }
 
-    /// Whether every unit's share reaches as far as place `k`: only the last can be beyond.
+    /// Vectors of a tile.
+    pub(crate) fn tile_vectors(&self) -> usize {
+        self.tile * self.units
+    }
+
+    /// Whether place `k` of every tile lies in the row, for all units: in a row that is held, only the
+    /// last place can be beyond.
     pub(crate) fn full(&self, k: usize) -> bool {
-        self.exact || k + 1 < self.held
+        self.exact || (self.held && k + 1 < self.tile)
     }
 }
 
@@ -124,6 +135,8 @@ pub(crate) struct RowDevice {
     plane: usize,
     /// Multiprocessors, each with cubes of its own.
     multiprocessors: usize,
+    /// Vectors that a unit loads at a time, where it does not hold them.
+    tile: usize,
 }
 
 impl RowDevice {
@@ -141,6 +154,7 @@ impl RowDevice {
                 max_cubes,
                 plane: 1,
                 multiprocessors: 1,
+                tile: 4,
             };
         }
         // A software rasteriser gains nothing from sharing; and what cubecl-spirv 0.11 makes of shared
@@ -155,6 +169,7 @@ impl RowDevice {
                 max_cubes,
                 plane: 1,
                 multiprocessors,
+                tile: TILE,
             };
         }
 
@@ -175,6 +190,7 @@ impl RowDevice {
             max_cubes,
             plane,
             multiprocessors,
+            tile: TILE,
         }
     }
 }
@@ -200,19 +216,22 @@ impl RowLaunch {
         } = *device;
 
         if !device.meets {
-            // A unit takes a whole row, and reads it again instead of holding it.
+            // A unit takes a whole row.
             let rows = max_units.min(count);
             let needed = count.div_ceil(rows);
             let cubes = match cubes {
                 Cubes::PerRows => needed.min(multiprocessors),
                 Cubes::Resident => needed.min(multiprocessors.max(needed.div_ceil(MOST_STEPS))),
             };
+            let tile = device.tile.min(vectors);
+            let exact = vectors.is_multiple_of(tile);
             let once = cubes == needed;
             let shape = RowShape {
                 units: 1,
                 rows,
-                held: 0,
-                exact: true,
+                tile,
+                held: false,
+                exact,
                 plane: 1,
                 once,
             };
@@ -227,12 +246,14 @@ impl RowLaunch {
             vectors.div_ceil(share).next_power_of_two().max(2 * plane)
         };
         let units = units.min(max_units);
-        let held = vectors.div_ceil(units);
-        let held = if held <= most_held { held } else { 0 };
-        let rows = match held {
-            // Units that read again keep to one row a cube: what they sum over rows lies in memory.
-            0 => 1,
-            _ => (tuning.cube_units.min(max_units) / units).clamp(1, count.next_power_of_two()),
+        let whole = vectors.div_ceil(units);
+        let held = whole <= most_held;
+        let (tile, rows) = if held {
+            let rows = tuning.cube_units.min(max_units) / units;
+            (whole, rows.clamp(1, count.next_power_of_two()))
+        } else {
+            // One row a cube: what units do not hold of sums over rows lies in memory, for each cube.
+            (device.tile.min(most_held).max(1), 1)
         };
 
         let needed = count.div_ceil(rows);
@@ -244,10 +265,11 @@ impl RowLaunch {
             // Even shares: no cube takes a round more than the others.
             needed.div_ceil(needed.div_ceil(resident.min(max_cubes)))
         };
-        let exact = held * units == vectors;
+        let exact = vectors.is_multiple_of(tile * units);
         let shape = RowShape {
             units,
             rows,
+            tile,
             held,
             exact,
             plane,
@@ -347,16 +369,26 @@ pub(crate) fn last_repeated(row: usize, count: usize, #[comptime] shape: RowShap
     }
 }
 
-/// The vector that a unit holds in place `k`: of its share, or the row's last where the share ends
-/// before, so that loads need no branch.
+/// Tiles of a row.
 #[cube]
-pub(crate) fn held_index(
-    unit: usize,
+pub(crate) fn row_tiles(vectors: usize, #[comptime] shape: RowShape) -> usize {
+    if comptime!(shape.held) {
+        1usize.runtime()
+    } else {
+        vectors.div_ceil(shape.tile_vectors())
+    }
+}
+
+/// Where in its row place `k` of a tile lies, for the unit whose place 0 is `first`; past the row's end,
+/// the row's last vector, so that loads need no branch.
+#[cube]
+pub(crate) fn tile_index(
+    first: usize,
     vectors: usize,
     #[comptime] k: usize,
     #[comptime] shape: RowShape,
 ) -> usize {
-    let index = unit + comptime!(k * shape.units);
+    let index = first + comptime!(k * shape.units);
     if comptime!(shape.full(k)) {
         index
     } else {
@@ -364,16 +396,33 @@ pub(crate) fn held_index(
     }
 }
 
-/// Whether the unit's share reaches as far as place `k`. Where [`RowShape::full`] knows, that spares the
+/// Whether place `k` of the tile lies in the row. Where [`RowShape::full`] knows, that spares the
 /// question.
 #[cube]
-pub(crate) fn holds(
-    unit: usize,
+pub(crate) fn in_row(
+    first: usize,
     vectors: usize,
     #[comptime] k: usize,
     #[comptime] shape: RowShape,
 ) -> bool {
-    unit + comptime!(k * shape.units) < vectors
+    first + comptime!(k * shape.units) < vectors
+}
+
+/// Loads the unit's vectors of a tile of the row that starts at `start`, one right after the other, so
+/// that all are under way at once.
+#[cube]
+pub(crate) fn load_tile<F: Float, N: Size>(
+    from: &[Vector<F, N>],
+    start: usize,
+    first: usize,
+    vectors: usize,
+    tile: &mut Array<Vector<F, N>>,
+    #[comptime] shape: RowShape,
+) {
+    #[unroll]
+    for k in 0..shape.tile {
+        tile[k] = from[start + tile_index(first, vectors, k, shape)];
+    }
 }
 
 /// The sum of `value` over the units that share a row, given to each of them.
@@ -439,7 +488,7 @@ pub(crate) fn sum_rows_of_cube<A: Float, N: Size>(
 ) {
     let mut shared = Shared::<[Vector<A, N>]>::new_slice(comptime!(shape.cube_units()));
     #[unroll]
-    for k in 0..shape.held {
+    for k in 0..shape.tile {
         shared[UNIT_POS as usize] = sums[k];
         sync_cube();
         if (UNIT_POS as usize) < shape.units {
@@ -550,6 +599,7 @@ mod tests {
         max_cubes: 65_535,
         plane: 32,
         multiprocessors: 132,
+        tile: 8,
     };
     const NO_PLANES: RowDevice = RowDevice {
         max_units: 256,
@@ -559,9 +609,9 @@ mod tests {
     const CPU: RowDevice = RowDevice {
         meets: false,
         max_units: 6,
-        max_cubes: 65_535,
-        plane: 1,
         multiprocessors: 1,
+        tile: 4,
+        ..NO_PLANES
     };
 
     fn launch(device: RowDevice, count: usize, vectors: usize, cubes: Cubes) -> RowLaunch {
@@ -605,10 +655,15 @@ mod tests {
         assert!((1..=device.max_cubes).contains(&cubes), "{case}");
         assert!((cubes - 1) * shape.rows < count, "no cube is idle; {case}");
         assert_eq!(shape.once, cubes * shape.rows >= count, "{case}");
-        if shape.held > 0 {
-            assert!(shape.held * shape.units >= vectors, "{case}");
-            assert!((shape.held - 1) * shape.units < vectors, "{case}");
-            assert_eq!(shape.exact, shape.held * shape.units == vectors, "{case}");
+        assert!(shape.tile >= 1, "{case}");
+        assert_eq!(
+            shape.exact,
+            vectors.is_multiple_of(shape.tile_vectors()),
+            "{case}"
+        );
+        if shape.held {
+            assert!(shape.tile_vectors() >= vectors, "{case}");
+            assert!((shape.tile - 1) * shape.units < vectors, "{case}");
         } else if device.meets {
             assert_eq!(shape.rows, 1, "sums in memory belong to one row; {case}");
         }
@@ -623,15 +678,19 @@ mod tests {
     fn rows_are_shared_as_their_length_asks() {
         let shape = |device, count, vectors| {
             let RowShape {
-                units, rows, held, ..
+                units,
+                rows,
+                tile,
+                held,
+                ..
             } = launch(device, count, vectors, Cubes::PerRows).shape;
-            (units, rows, held)
+            (units, rows, tile, held)
         };
-        assert_eq!(shape(GPU, 70_000, 2), (2, 128, 1));
-        assert_eq!(shape(GPU, 65_536, 256), (32, 8, 8));
-        assert_eq!(shape(GPU, 16_384, 1024), (256, 1, 4));
-        assert_eq!(shape(GPU, 4096, 4096), (1024, 1, 4));
-        assert_eq!(shape(GPU, 4, 131_072), (1024, 1, 0));
-        assert_eq!(shape(CPU, 100, 4096), (1, 6, 0));
+        assert_eq!(shape(GPU, 70_000, 2), (2, 128, 1, true));
+        assert_eq!(shape(GPU, 65_536, 256), (32, 8, 8, true));
+        assert_eq!(shape(GPU, 16_384, 1024), (256, 1, 4, true));
+        assert_eq!(shape(GPU, 4096, 4096), (1024, 1, 4, true));
+        assert_eq!(shape(GPU, 4, 131_072), (1024, 1, 8, false));
+        assert_eq!(shape(CPU, 100, 4096), (1, 6, 4, false));
     }
 }

@@ -71,11 +71,12 @@ fn check(x: NdArrayTensor, weight: Option<NdArrayTensor>, grad: NdArrayTensor, t
     let (y_true, rstd_true) = reference::forward(&x, weight, hidden, EPSILON);
     let (dx_true, dw_true) = reference::backward(&x, weight, &grad, hidden, EPSILON);
     let scale = reference::dx_scale(&x, weight, &grad, hidden, EPSILON);
+    let dw_scale = reference::dw_scale(&x, &grad, hidden, EPSILON);
     for (what, error) in [
         ("y", relative_error(&exact(&y), &y_true)),
         ("rstd", relative_error(&exact(&rstd), &rstd_true)),
         ("dx", error_by(&exact(&dx), &dx_true, &scale)),
-        ("dw", relative_error(&exact(&dw), &dw_true)),
+        ("dw", error_by(&exact(&dw), &dw_true, &dw_scale)),
     ] {
         assert!(error <= tolerance, "{what} of {shape:?}: {error:e}");
     }

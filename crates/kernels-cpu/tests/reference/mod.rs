@@ -67,6 +67,22 @@ pub fn dx_scale(
         .collect()
 }
 
+/// What errors of dw are measured by: the sum of each column, or what its terms would come to if their
+/// signs were chance, whichever is more. Terms that happen to cancel leave their rounding behind.
+pub fn dw_scale(x: &[f64], grad: &[f64], hidden: usize, epsilon: f64) -> Vec<f64> {
+    let (_, rstd) = forward(x, None, hidden, epsilon);
+    let (mut sums, mut squares) = (vec![0.0f64; hidden], vec![0.0f64; hidden]);
+    for index in 0..x.len() {
+        let term = grad[index] * x[index] * rstd[index / hidden];
+        sums[index % hidden] += term;
+        squares[index % hidden] += term * term;
+    }
+    sums.iter()
+        .zip(squares)
+        .map(|(sum, square)| sum.abs().max(square.sqrt()))
+        .collect()
+}
+
 /// `‖out − expected‖ / ‖expected‖`; infinite where one has a NaN and the other has not.
 pub fn relative_error(out: &[f64], expected: &[f64]) -> f64 {
     error_by(out, expected, expected)
