@@ -49,6 +49,8 @@ struct Suite {
     name: &'static str,
     packages: Vec<&'static str>,
     features: Vec<&'static str>,
+    /// The integration tests to run; none for every target.
+    tests: Vec<&'static str>,
 }
 
 impl Suite {
@@ -57,6 +59,7 @@ impl Suite {
             name,
             packages: packages.to_vec(),
             features: Vec::new(),
+            tests: Vec::new(),
         }
     }
 
@@ -67,6 +70,16 @@ impl Suite {
             name,
             packages,
             features: features.to_vec(),
+            tests: Vec::new(),
+        }
+    }
+
+    /// With the tests that fusion can change alone: the kernels' own never meet it.
+    fn fused(features: &[&'static str]) -> Self {
+        let tests = vec!["rms_norm", "autodiff", "routing"];
+        Self {
+            tests,
+            ..Self::on_gpu("the same with fusion", features)
         }
     }
 
@@ -136,12 +149,12 @@ pub(crate) fn test() -> Result<(), SuiteError> {
             &runtimes,
         ));
         let fused = ["wgpu", "cuda", "cpu", "fusion"];
-        suites.push(Suite::on_gpu("the same with fusion", &fused));
+        suites.push(Suite::fused(&fused));
     } else {
         skipped.push("CubeCL CPU and cuda: no LLVM SDK; `cargo xtask llvm` installs it");
         if machine.vulkan {
             suites.push(Suite::on_gpu("wgpu", &["wgpu"]));
-            suites.push(Suite::on_gpu("the same with fusion", &["wgpu", "fusion"]));
+            suites.push(Suite::fused(&["wgpu", "fusion"]));
         }
     }
     if !machine.vulkan {
@@ -159,6 +172,8 @@ pub(crate) fn test() -> Result<(), SuiteError> {
     for suite in &suites {
         let mut arguments = vec!["test".to_owned(), "--no-fail-fast".to_owned()];
         arguments.extend(suite.arguments());
+        let tests = suite.tests.iter();
+        arguments.extend(tests.flat_map(|test| ["--test".to_owned(), (*test).to_owned()]));
         if !cargo(suite.name, &arguments, &[], |line| count.read(line))? {
             failed.push(suite.name.to_owned());
         }
