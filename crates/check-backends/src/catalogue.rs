@@ -66,6 +66,7 @@ const GROUP: Backend = Backend("Group");
 
 /// What `Remote` and `Capture` are aliases of, beside the types of their own.
 const ROUTED: (&str, &[Backend]) = ("BackendRouter", &[REMOTE, CAPTURE]);
+const REMOTE_TYPE: (&str, &[Backend]) = ("RemoteBackend", &[REMOTE]);
 
 /// Types that stand for a backend for each runtime.
 const RUNTIMES: &[(&str, &[Backend])] = &[
@@ -74,6 +75,7 @@ const RUNTIMES: &[(&str, &[Backend])] = &[
         &[CUDA, ROCM, WGPU, VULKAN, METAL, WEB_GPU, CPU],
     ),
     ROUTED,
+    REMOTE_TYPE,
 ];
 
 /// The first pre-releases of 0.22: a backend for each runtime, and Flex where no local one is on.
@@ -137,7 +139,7 @@ static V0_22: Catalogue = Catalogue {
         ("capture", &[CAPTURE]),
     ],
     fallback: None,
-    types: &[("CubeBackend", &[CUBE]), ROUTED],
+    types: &[("CubeBackend", &[CUBE]), ROUTED, REMOTE_TYPE],
     fused: &[CUBE],
 };
 
@@ -158,7 +160,7 @@ static V0_23_PRE: Catalogue = Catalogue {
         ("capture", &[CAPTURE]),
     ],
     fallback: None,
-    types: &[("CubeBackend", &[CUBE]), ROUTED],
+    types: &[("CubeBackend", &[CUBE]), ROUTED, REMOTE_TYPE],
     fused: &[CUBE],
 };
 

@@ -213,8 +213,9 @@ impl Column {
     fn build(&self, package: &str) -> String {
         match self.features.as_deref() {
             None => "this build".to_owned(),
-            Some([]) => format!("{package} without features"),
-            Some(features) => format!("{package} with {}", features.join(", ")),
+            // A column without a feature of its own is named after its backend.
+            Some(features) if !features.contains(&self.name) => package.to_owned(),
+            Some(_) => format!("{package} with {}", self.name),
         }
     }
 }
@@ -374,37 +375,18 @@ impl Check<'_> {
         };
 
         let mut backends: Vec<(&str, Build, Vec<Backend>)> = Vec::new();
-        let (mut autodiff, mut fusion) = (Vec::new(), Vec::new());
+        // Features are additive: whatever compiles no backend in may be on beside one that does, and
+        // ops, autodiff and fusion may need it.
+        let mut beside: Vec<String> = Vec::new();
         for name in names() {
             let build = with(&[name])?;
-            let situation = self.situation(&build);
-            let added: Vec<Backend> = situation
-                .backends
-                .difference(&base.backends)
-                .copied()
-                .collect();
-            if situation.autodiff && !base.autodiff {
-                autodiff.push(name);
-            }
-            if situation.fusion && !base.fusion {
-                fusion.push(name);
-            }
-            if !added.is_empty() {
-                backends.push((name, build, added));
+            let found = self.situation(&build).backends;
+            let added: Vec<Backend> = found.difference(&base.backends).copied().collect();
+            match added.is_empty() {
+                true => beside.push(name.to_owned()),
+                false => backends.push((name, build, added)),
             }
         }
-        // The feature that is for it alone, and else the first that has it.
-        let choose = |candidates: &[&'static str], found: &[&str]| -> Option<String> {
-            let own = candidates.iter().find(|name| found.contains(name)).copied();
-            own.or_else(|| found.first().copied()).map(str::to_owned)
-        };
-        let extra: Vec<String> = [
-            choose(&["autodiff"], &autodiff),
-            choose(&["fusion"], &fusion),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
 
         let order = |name: &str| {
             let all = self.catalogue.backends();
@@ -422,11 +404,11 @@ impl Check<'_> {
             .flat_map(|(_, _, added)| added.iter().copied())
             .collect();
         let all: Vec<&str> = names().collect();
-        let bare = with(&extra.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let bare = with(&beside.iter().map(String::as_str).collect::<Vec<_>>())?;
         let mut looks: Vec<Look> = base
             .backends
             .iter()
-            .map(|backend| Look::of(*backend, Some(extra.clone()), &without, &bare))
+            .map(|backend| Look::of(*backend, Some(beside.clone()), &without, &bare))
             .collect();
         for (name, plain, added) in backends {
             // What only gathers others shows nothing that they do not.
@@ -434,12 +416,7 @@ impl Check<'_> {
                 continue;
             }
             let mut features = vec![name];
-            features.extend(
-                extra
-                    .iter()
-                    .map(String::as_str)
-                    .filter(|extra| *extra != name),
-            );
+            features.extend(beside.iter().map(String::as_str));
             looks.push(Look {
                 full: with(&features)?,
                 column: Column {
@@ -455,7 +432,7 @@ impl Check<'_> {
             looks.push(Look {
                 column: Column {
                     name: "all".to_owned(),
-                    features: Some(vec!["all features".to_owned()]),
+                    features: Some(all.iter().map(|name| (*name).to_owned()).collect()),
                     backends: self.situation(&together).backends.into_iter().collect(),
                 },
                 plain: together.clone(),

@@ -177,14 +177,16 @@ impl<'a> Situation<'a> {
                     .iter()
                     .any(|method| method.inputs != Inputs::None);
                 match self.cell(op, backend, Direction::Forward) {
-                    Cell::Arm(..) if routed => self.first(op.wrappers.autodiff.iter()),
+                    Cell::Arm(..) | Cell::Unknown(..) if routed => {
+                        self.first(op.wrappers.autodiff.iter())
+                    }
                     // Without the forward there is nothing to differentiate: one gap is enough.
                     _ => Cell::Off,
                 }
             }
             (Dialect::BackendExtension, Direction::Fusion) => {
                 match self.cell(op, backend, Direction::Forward) {
-                    Cell::Arm(..) => {
+                    Cell::Arm(..) | Cell::Unknown(..) => {
                         self.first(op.wrappers.fusion.iter().chain(&op.wrappers.fusion_by_hand))
                     }
                     _ => Cell::Off,

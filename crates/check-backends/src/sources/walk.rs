@@ -184,10 +184,46 @@ pub(super) fn read_crate(
         module: Vec::new(),
         show,
     };
-    if let Some(items) = read_file(root, raw, &scope)? {
-        walk(&items, &scope, raw);
+    for round in 0..2 {
+        if let Some(items) = read_file(root, raw, &scope)? {
+            walk(&items, &scope, raw);
+        }
+        // By its path a macro can be used above its definition: once all of them are known, another
+        // walk sees what it writes. The same goes for names.
+        if round == 0 && !raw.opaque.is_empty() && !raw.macros.is_empty() {
+            *raw = Raw {
+                macros: std::mem::take(&mut raw.macros),
+                aliases: std::mem::take(&mut raw.aliases),
+                ..Raw::default()
+            };
+        } else {
+            break;
+        }
     }
     Ok(())
+}
+
+/// Reads a text that is no file. Its modules and what it includes are not there.
+pub(super) fn read_text(text: &str) -> Result<Raw, Error> {
+    let mut raw = Raw::default();
+    let file = parse(text).map_err(|error| Error::Parse {
+        file: "text".to_owned(),
+        line: error.span().start().line,
+        reason: error.to_string(),
+    })?;
+    let nowhere = PathBuf::from("\0");
+    let scope = Scope {
+        file: Rc::new(File {
+            path: nowhere.join("text"),
+            display: "text".to_owned(),
+        }),
+        folder: nowhere,
+        cfg: Cfg::always(),
+        module: Vec::new(),
+        show: &|path| path.display().to_string(),
+    };
+    walk(&file.items, &scope, &mut raw);
+    Ok(raw)
 }
 
 /// The items of a file, or nothing where it is being read already.
