@@ -99,6 +99,9 @@ pub fn check(options: &Options) -> Result<Report, Error> {
 
 /// Cargo leaves packages that no feature asks for out of its graph.
 fn cargo_flags(options: &Options) -> Vec<String> {
+    if options.each_feature {
+        return vec!["--all-features".to_owned()];
+    }
     let Some(features) = &options.features else {
         return Vec::new();
     };
@@ -255,9 +258,8 @@ impl Check<'_> {
         // Armature's promise is about every feature; of Burn's macro it is asked for.
         let is_member = self.graph.members.contains(&self.package.package);
         let due = |op: &Op| {
-            is_member
-                && (self.options.each_feature
-                    || self.options.features.is_none() && op.dialect == Dialect::Armature)
+            self.options.each_feature
+                || is_member && self.options.features.is_none() && op.dialect == Dialect::Armature
         };
         let (in_each, in_this): (Vec<&Op>, Vec<&Op>) = ops.iter().partition(|op| due(op));
         let mut coverages = Vec::new();
@@ -285,13 +287,17 @@ impl Check<'_> {
         findings: &mut Findings<'_>,
     ) -> PackageCoverage {
         let package = &self.graph.packages[self.package.package];
+        let root = match self.graph.selected.as_slice() {
+            [root] => self.graph.packages[*root].name.to_string(),
+            _ => package.name.to_string(),
+        };
         let mut coverages = Vec::new();
         for op in ops {
             let mut rows: BTreeMap<Direction, Vec<CellReport>> = BTreeMap::new();
             for look in &looks {
                 let plain = self.situation(&look.plain);
                 let full = self.situation(&look.full);
-                let label = look.column.build(&package.name);
+                let label = look.column.build(&root);
                 for direction in Direction::ALL {
                     let mut worst = CellReport::off();
                     let situations = match direction {
@@ -355,8 +361,14 @@ impl Check<'_> {
     }
 
     /// A build for each backend feature of the package's own, and for what it has without any.
+    ///
+    /// A dependency is looked at with the features of the package that is built, if it is one.
     fn each_feature(&self) -> Result<Vec<Look>, Error> {
-        let package = self.package.package;
+        let package = match self.graph.selected.as_slice() {
+            _ if self.graph.members.contains(&self.package.package) => self.package.package,
+            [root] => *root,
+            _ => return Ok(Vec::new()),
+        };
         let with = |features: &[&str]| {
             resolve(
                 self.graph,

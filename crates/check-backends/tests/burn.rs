@@ -81,3 +81,47 @@ fn ops_that_nothing_reaches_are_latent() {
     assert_eq!(latent.len(), 1, "{}", common::shown(&report));
     assert_eq!(latent[0].op.as_deref(), Some("LinalgOps"));
 }
+
+/// Every feature of burn's that compiles a backend in, and what may be on beside it.
+#[test]
+fn the_lattice_in_the_docs_is_what_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = common::user_of_burn(folder.path(), &["std", "signal", "vision", "linalg"]);
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let forwarded: Vec<String> = [
+        "ndarray", "flex", "cuda", "rocm", "wgpu", "vulkan", "metal", "webgpu", "cpu", "tch",
+        "remote", "capture", "autodiff", "fusion",
+    ]
+    .iter()
+    .map(|feature| format!("{feature} = [\"burn/{feature}\"]\n"))
+    .collect();
+    std::fs::write(
+        &manifest,
+        format!("{text}\n[features]\n{}", forwarded.concat()),
+    )
+    .unwrap();
+
+    let mut options = Options {
+        each_feature: true,
+        ..Options::default()
+    };
+    options.selection.manifest_path = Some(manifest);
+    let mut report = check(&options).unwrap_or_else(|error| panic!("{error}"));
+    report.findings.clear();
+    let mut tables = Vec::new();
+    report
+        .write(cargo_check_backends::Format::Markdown, &mut tables)
+        .unwrap();
+
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/burn-0.22.1.md");
+    let docs = std::fs::read_to_string(&file).unwrap();
+    let (head, rest) = docs.split_once("<!-- check-backends -->\n").unwrap();
+    let (held, tail) = rest.split_once("<!-- /check-backends -->").unwrap();
+    let tables = String::from_utf8(tables).unwrap();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let text = format!("{head}<!-- check-backends -->\n{tables}<!-- /check-backends -->{tail}");
+        std::fs::write(&file, text).unwrap();
+    } else {
+        assert_eq!(held, tables, "UPDATE_DOCS=1 writes it anew");
+    }
+}

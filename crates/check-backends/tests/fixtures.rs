@@ -35,3 +35,11 @@ fn every_cure_is_silent() {
         assert_eq!(loud.count(), 0, "{name}:\n{}", shown(&report));
     }
 }
+
+/// The cured side is not silent here: it says, without failing, what nothing reaches.
+#[test]
+fn what_nothing_reaches_is_a_note() {
+    let report = Copied::new("latent", "cured").check();
+    assert!(!report.is_red());
+    insta::assert_snapshot!("latent-cured", shown(&report));
+}
