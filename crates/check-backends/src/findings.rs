@@ -136,6 +136,9 @@ impl<'a> Findings<'a> {
                 self.unserved(&package, op, arm);
             }
         }
+        for op in &declared.ops {
+            self.default_panics(&package, op);
+        }
         for misnamed in &declared.misnamed {
             let name = misnamed.name.clone();
             let mut finding = blank(lints::UNKNOWN_BACKEND, &package, misnamed.location.clone());
@@ -173,6 +176,28 @@ impl<'a> Findings<'a> {
                         "add `{backend}` to the trait's `backend_extension`, or remove the impl"
                     )
                 }),
+            });
+        }
+    }
+
+    fn default_panics(&mut self, package: &str, op: &Op) {
+        for method in op.methods.iter().filter(|method| method.inherited) {
+            let Some(Body::Stub(panic, location)) = &method.default else {
+                continue;
+            };
+            let mut finding = of_op(lints::DEFAULT_PANICS, package, op, location.clone());
+            finding.methods = vec![method.name.clone()];
+            let (name, method, panic) = (op.name.clone(), method.name.clone(), panic.clone());
+            self.add(Draft {
+                finding,
+                kind: method.clone(),
+                message: Box::new(move |_| {
+                    format!(
+                        "`{method}` of `{name}` panics, with `{panic}`, on a backend that does not \
+                         write it"
+                    )
+                }),
+                cure: says("write the method on each backend that it is called on"),
             });
         }
     }

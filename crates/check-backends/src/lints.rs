@@ -108,6 +108,9 @@ lints! {
     STUB_ARM: "stub-arm", Deny,
         "an arm panics whatever its inputs are",
         "Write the arm, or say that the backend is unsupported.";
+    DEFAULT_PANICS: "default-panics", Warn,
+        "an implementation leaves a method to the trait, whose body panics",
+        "Write the method where it is called; nothing needs to be done where it never is.";
     DEAD_ARM: "dead-arm", Deny,
         "an arm stands behind a condition that no choice of features can meet",
         "Name a feature that the manifest declares, or declare it.";

@@ -73,6 +73,8 @@ pub struct Method {
     pub inputs: Inputs,
     /// Whether the trait gives it a body.
     pub default: Option<Body>,
+    /// Whether an implementation leaves it to the trait.
+    pub inherited: bool,
 }
 
 /// What the inputs of a routed function carry.

@@ -183,6 +183,7 @@ impl Linker<'_> {
                 location: location.clone(),
                 inputs: Inputs::Float,
                 default: None,
+                inherited: false,
             }],
             name: name.unwrap_or_else(|| subject.to_owned()),
             subject: subject.to_owned(),
@@ -418,6 +419,10 @@ impl Linker<'_> {
             name: method.name.clone(),
             location: method.location.clone(),
             inputs: method.inputs,
+            inherited: self.impls_of(extension).any(|item| {
+                let inherited = self.inherited(extension, item);
+                inherited.iter().any(|one| one.name == method.name)
+            }),
             default: method.default.as_ref().map(|text| {
                 match self.stub(text, &extension.module, &extension.name) {
                     Some((panic, location)) => Body::Stub(panic, location),
@@ -528,19 +533,35 @@ impl Linker<'_> {
                 return Body::Stub(panic, location);
             }
         }
-        let inherited = extension
-            .methods
-            .iter()
-            .filter(|method| item.methods.iter().all(|(name, _)| *name != method.name));
-        for text in inherited.filter_map(|method| method.default.as_ref()) {
-            if let Some((panic, location)) = self.stub(text, &extension.module, &extension.name) {
-                return Body::Stub(panic, location);
-            }
+        let inherited = self.inherited(extension, item);
+        let mut panics = inherited.iter().filter_map(|method| {
+            self.stub(method.default.as_ref()?, &extension.module, &extension.name)
+        });
+        // A default that panics with a text of its own says that it is not there for whoever does not
+        // write it: a refusal of one method, unless nothing else is left.
+        let refused = panics.clone().count() == extension.methods.len();
+        let unfinished = |panic: &str| ["todo!", "unimplemented!"].contains(&panic);
+        if let Some((panic, location)) =
+            panics.find(|(panic, _)| refused || unfinished(panic.as_str()))
+        {
+            return Body::Stub(panic, location);
         }
         match item.methods.is_empty() {
             true => Body::Composite,
             false => Body::Kernel,
         }
+    }
+
+    /// The methods that an `impl` leaves to the trait.
+    fn inherited<'a>(&self, extension: &'a Extension, item: &Impl) -> Vec<&'a super::walk::Method> {
+        let own = |method: &&super::walk::Method| {
+            item.methods.iter().any(|(name, _)| *name == method.name)
+        };
+        extension
+            .methods
+            .iter()
+            .filter(|method| !own(method))
+            .collect()
     }
 
     /// Implementations on backends that no list has.
