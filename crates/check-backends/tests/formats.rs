@@ -168,3 +168,18 @@ fn a_file_that_holds_the_report_is_held_against_it() {
         Some(100)
     );
 }
+
+#[test]
+fn a_burn_without_the_macro_is_an_error_that_names_those_with_it() {
+    let copied = Copied::new("no-ops", "gap");
+    let manifest = copied.file("../../stand-ins/burn-core/Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("0.22.1", "0.21.0")).unwrap();
+    let output = command(&copied, &[]);
+    assert_eq!(output.status.code(), Some(101));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        text.contains("burn 0.21.0") && text.contains("knows burn 0.22.0-pre.1"),
+        "{text}"
+    );
+}

@@ -26,7 +26,7 @@ pub(super) struct Raw {
     /// What a name stands for: type aliases, and names that `use … as …` gives.
     pub(super) aliases: HashMap<String, String>,
     /// Macros of the crate.
-    macros: HashMap<String, Rc<Macro>>,
+    macros: HashMap<String, (Rc<Macro>, PathBuf)>,
     /// Invocations that write items which are not seen, as text.
     pub(super) opaque: Vec<String>,
     /// How many invocations are being expanded, one inside the other.
@@ -139,6 +139,8 @@ pub(super) struct Scope<'a> {
     folder: PathBuf,
     cfg: Cfg,
     module: Vec<String>,
+    /// Where to point instead: at the use of a macro that stands in another file.
+    instead: Option<Location>,
     /// How a path is shown.
     show: &'a dyn Fn(&Path) -> String,
 }
@@ -149,6 +151,9 @@ impl Scope<'_> {
     }
 
     fn at(&self, span: Span) -> Location {
+        if let Some(instead) = &self.instead {
+            return instead.clone();
+        }
         let (start, end) = (span.start(), span.end());
         Location {
             file: self.file.display.clone(),
@@ -182,6 +187,7 @@ pub(super) fn read_crate(
         folder,
         cfg: Cfg::always(),
         module: Vec::new(),
+        instead: None,
         show,
     };
     for round in 0..2 {
@@ -220,6 +226,7 @@ pub(super) fn read_text(text: &str) -> Result<Raw, Error> {
         folder: nowhere,
         cfg: Cfg::always(),
         module: Vec::new(),
+        instead: None,
         show: &|path| path.display().to_string(),
     };
     walk(&file.items, &scope, &mut raw);
@@ -307,7 +314,8 @@ pub(super) fn walk(items: &[Item], scope: &Scope<'_>, raw: &mut Raw) {
                 if let (Some(name), Some(rules)) =
                     (&item.ident, Macro::read(item.mac.tokens.clone()))
                 {
-                    raw.macros.insert(name.to_string(), Rc::new(rules));
+                    let defined = (Rc::new(rules), scope.file.path.clone());
+                    raw.macros.insert(name.to_string(), defined);
                 }
             }
             _ => {}
@@ -690,20 +698,22 @@ fn walk_macro(invoked: &syn::Macro, scope: &Scope<'_>, raw: &mut Raw) {
         "arms" => walk_arms(invoked, scope, raw),
         "include" => walk_include(invoked, scope, raw),
         name => {
-            let items = match raw.macros.get(name).cloned() {
-                Some(rules) if raw.depth < 32 => rules
-                    .expand(&invoked.tokens)
-                    .and_then(|tokens| syn::parse2::<syn::File>(tokens).ok()),
-                _ => None,
+            let defined = raw.macros.get(name).filter(|_| raw.depth < 32).cloned();
+            let items = defined.and_then(|(rules, file)| {
+                let tokens = rules.expand(&invoked.tokens)?;
+                Some((syn::parse2::<syn::File>(tokens).ok()?, file))
+            });
+            let Some((written, file)) = items else {
+                walk_opaque(invoked, scope, raw);
+                return;
             };
-            match items {
-                Some(file) => {
-                    raw.depth += 1;
-                    walk(&file.items, scope, raw);
-                    raw.depth -= 1;
-                }
-                None => walk_opaque(invoked, scope, raw),
+            let mut scope = scope.clone();
+            if file != scope.file.path {
+                scope.instead = Some(scope.location(&invoked.path));
             }
+            raw.depth += 1;
+            walk(&written.items, &scope, raw);
+            raw.depth -= 1;
         }
     }
 }
