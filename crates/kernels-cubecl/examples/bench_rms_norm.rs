@@ -206,18 +206,24 @@ enum Pass {
     Both,
 }
 
-/// Microseconds of one pass: by the device's own clock where it has one, and by the wall.
+/// Microseconds of one pass.
 struct Times {
+    /// By the device's own clock, where it has one.
     device: f64,
+    /// By the wall, from the first launch until the device is done.
     wall: f64,
+    /// What the host takes to launch it. Where that is more than the device takes, `wall` says nothing
+    /// of the device.
+    host: f64,
 }
 
 fn sync(device: &CubeDevice) {
     cubecl::future::block_on(device.client().sync()).expect("the device finishes");
 }
 
-/// The least of several measurements of many repetitions each.
-fn measure(device: &CubeDevice, mut run: impl FnMut()) -> Times {
+/// The least of several measurements of many repetitions each. `busy` keeps the device busy while the
+/// repetitions are launched, so that its clock sees them back to back.
+fn measure(device: &CubeDevice, busy: impl Fn(), mut run: impl FnMut()) -> Times {
     let client = device.client();
     for _ in 0..3 {
         run();
@@ -232,23 +238,31 @@ fn measure(device: &CubeDevice, mut run: impl FnMut()) -> Times {
     let mut times = Times {
         device: f64::INFINITY,
         wall: f64::INFINITY,
+        host: f64::INFINITY,
     };
-    for _ in 0..7 {
-        let window = client.profile_start();
+    let per_run = |seconds: f64| seconds / repetitions as f64 * 1e6;
+    for _ in 0..5 {
         let start = Instant::now();
         for _ in 0..repetitions {
             run();
         }
-        if let Ok(window) = window
-            && let Ok(profile) = client.profile_end(window)
+        times.host = times.host.min(per_run(start.elapsed().as_secs_f64()));
+        sync(device);
+        times.wall = times.wall.min(per_run(start.elapsed().as_secs_f64()));
+
+        busy();
+        let Ok(window) = client.profile_start() else {
+            continue;
+        };
+        for _ in 0..repetitions {
+            run();
+        }
+        if let Ok(profile) = client.profile_end(window)
             && let Some(ticks) = cubecl::future::block_on(profile.resolve())
         {
-            let time = ticks.duration().as_secs_f64() / repetitions as f64;
-            times.device = times.device.min(time * 1e6);
+            times.device = times.device.min(per_run(ticks.duration().as_secs_f64()));
         }
         sync(device);
-        let time = start.elapsed().as_secs_f64() / repetitions as f64;
-        times.wall = times.wall.min(time * 1e6);
     }
     times
 }
@@ -276,7 +290,8 @@ fn time_pass(
         let weight = Some(weight.clone());
         tuning::rms_norm_backward(x.clone(), weight, rstd, grad, (true, true), tuning).unwrap()
     };
-    let times = measure(device, || match pass {
+    let busy = || (0..if is_small(device) { 0 } else { 60 }).for_each(|_| drop(x.copy()));
+    let times = measure(device, busy, || match pass {
         Pass::Copy => drop(x.copy()),
         Pass::Forward => drop(forward()),
         Pass::Backward => drop(backward(rstd.clone())),
@@ -297,9 +312,10 @@ fn time_pass(
         times.wall
     };
     println!(
-        "{{\"time\":\"{pass:?}\",\"shape\":\"{rows}x{hidden}\",\"dtype\":\"{dtype:?}\",\"device_us\":{:.1},\"wall_us\":{:.1},\"bytes\":{bytes:.0},\"gb_per_s\":{:.0}{label}}}",
+        "{{\"time\":\"{pass:?}\",\"shape\":\"{rows}x{hidden}\",\"dtype\":\"{dtype:?}\",\"device_us\":{:.1},\"wall_us\":{:.1},\"host_us\":{:.1},\"bytes\":{bytes:.0},\"gb_per_s\":{:.0}{label}}}",
         times.device,
         times.wall,
+        times.host,
         bytes / best / 1e3,
     );
     best
@@ -307,19 +323,16 @@ fn time_pass(
 
 const SIZES: [[usize; 2]; 3] = [[16_384, 4096], [65_536, 1024], [4096, 16_384]];
 
-/// On a CPU the full sizes would take minutes.
+/// Whether the full sizes would take minutes, as on anything but a GPU.
+fn is_small(device: &CubeDevice) -> bool {
+    device.client().properties().identity.physical.is_none()
+}
+
 fn sizes(device: &CubeDevice) -> Vec<[usize; 2]> {
-    let is_cpu = device
-        .client()
-        .properties()
-        .hardware
-        .num_streaming_multiprocessors
-        .is_none()
-        && matches!(std::env::args().nth(1).as_deref(), Some("cpu"))
-        || std::env::var_os("BENCH_SMALL").is_some();
+    let fewer = if is_small(device) { 64 } else { 1 };
     SIZES
         .into_iter()
-        .map(|[rows, hidden]| [if is_cpu { rows / 64 } else { rows }, hidden])
+        .map(|[rows, hidden]| [rows / fewer, hidden])
         .collect()
 }
 

@@ -55,16 +55,13 @@ const SOFTWARE_UNITS: usize = 64;
 /// Columns that a cube of [`sum_parts`] takes: a memory transaction's worth.
 const PART_COLUMNS: usize = 32;
 
-/// Units of a cube of [`sum_parts`].
-const PART_CUBE_UNITS: usize = 256;
+/// Units of a cube of [`sum_parts`]: there are few columns, so many units share one.
+const PART_CUBE_UNITS: usize = 1024;
 
 /// Rows that a unit sums over, at most, before it starts a new part: a longer sum would lose digits.
 const MOST_STEPS: usize = 1024;
 
-/// Parts that a unit of [`sum_parts`] adds up before it starts a new sum, to keep long sums accurate.
-const SUM_BLOCK: usize = 64;
-
-/// Vectors that a unit loads at a time of a row that it does not hold.
+/// Vectors that a unit loads at a time of a row that it does not hold, or parts of a column.
 const TILE: usize = 8;
 
 /// How units share rows: what a kernel is compiled for.
@@ -561,16 +558,24 @@ fn sum_parts_kernel<A: Float, F: Float>(
     let column = CUBE_POS * columns_per_cube + column_in_cube;
     let read = min(column, columns - 1);
 
+    // As in a tile of a row: loads under way together, and short sums, to keep long ones accurate.
     let mut total = A::new(0.0);
+    let mut loaded = Array::<A>::new(TILE);
     let mut part = lane;
     while part < part_count {
-        let end = min(part + comptime!(SUM_BLOCK * lanes), part_count);
-        let mut block = A::new(0.0);
-        while part < end {
-            block += parts[part * columns + read];
-            part += lanes;
+        #[unroll]
+        for k in 0..TILE {
+            loaded[k] = parts[min(part + k * lanes, part_count - 1) * columns + read];
         }
-        total += block;
+        let mut sum = A::new(0.0);
+        #[unroll]
+        for k in 0..TILE {
+            if part + k * lanes < part_count {
+                sum += loaded[k];
+            }
+        }
+        total += sum;
+        part += TILE * lanes;
     }
 
     if comptime!(lanes > 1) {
