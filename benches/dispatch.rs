@@ -15,11 +15,22 @@ fn dispatch(criterion: &mut Criterion) {
     for (backend, device) in [("flex", Device::flex()), ("ndarray", Device::ndarray())] {
         let x = Tensor::<1>::from_floats([1.0, 2.0, 3.0, 4.0], &device);
         for (op, calls) in [
-            ("identity", [("burn", burn_identity as Call), ("armature", armature_identity)]),
-            ("plus", [("burn", burn_plus as Call), ("armature", armature_plus)]),
+            (
+                "identity",
+                [
+                    ("burn", burn_identity as Call),
+                    ("armature", armature_identity),
+                ],
+            ),
+            (
+                "plus",
+                [("burn", burn_plus as Call), ("armature", armature_plus)],
+            ),
         ] {
             let mut group = criterion.benchmark_group(format!("{op}/{backend}"));
-            group.measurement_time(Duration::from_secs(4)).sample_size(200);
+            group
+                .measurement_time(Duration::from_secs(4))
+                .sample_size(200);
             for (way, call) in calls {
                 group.bench_function(way, |bencher| {
                     bencher.iter_batched(

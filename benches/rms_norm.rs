@@ -27,7 +27,8 @@ fn chain(x: Tensor<2>, weight: Tensor<1>) -> Tensor<2> {
 fn bench(criterion: &mut Criterion) {
     for (backend, device) in [("flex", Device::flex()), ("ndarray", Device::ndarray())] {
         for [rows, hidden] in [[1, 4096], [512, 1024], [2048, 4096]] {
-            let mut group = criterion.benchmark_group(format!("rms_norm/{backend}/{rows}x{hidden}"));
+            let mut group =
+                criterion.benchmark_group(format!("rms_norm/{backend}/{rows}x{hidden}"));
             group.sample_size(20);
             group.throughput(Throughput::Bytes((rows * hidden * 4 * 2) as u64));
             let normal = Distribution::Normal(0.0, 1.0);

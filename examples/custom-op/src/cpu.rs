@@ -7,8 +7,11 @@ fn silu_mul(gate: f32, up: f32) -> f32 {
 }
 
 #[cfg(feature = "flex")]
-pub(crate) fn flex(gate: burn_flex::FlexTensor, up: burn_flex::FlexTensor) -> burn_flex::FlexTensor {
-    use burn::tensor::{DType, Bytes};
+pub(crate) fn flex(
+    gate: burn_flex::FlexTensor,
+    up: burn_flex::FlexTensor,
+) -> burn_flex::FlexTensor {
+    use burn::tensor::{Bytes, DType};
     use burn_flex::{FlexTensor, Layout};
 
     let (gate, up) = (gate.to_contiguous(), up.to_contiguous());
@@ -32,6 +35,9 @@ pub(crate) fn ndarray(
             Ok(y.into_shared().into())
         }
         // `infer` lets nothing else through.
-        _ => Err(armature_core::DispatchError::execution("silu_mul", "the tensors are not F32")),
+        _ => Err(armature_core::DispatchError::execution(
+            "silu_mul",
+            "the tensors are not F32",
+        )),
     }
 }

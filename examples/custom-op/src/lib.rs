@@ -26,7 +26,11 @@ impl Op for SiluMul {
 
     fn infer(&self, (gate, up): &In<Self, Specs>) -> Result<TensorSpec, InvalidInput> {
         if gate.dtype != DType::F32 {
-            return Err(InvalidInput::new("gate", "F32", format_args!("{:?}", gate.dtype)));
+            return Err(InvalidInput::new(
+                "gate",
+                "F32",
+                format_args!("{:?}", gate.dtype),
+            ));
         }
         if up != gate {
             let expected = format_args!("of shape {:?} and dtype F32", &gate.shape[..]);
@@ -89,8 +93,16 @@ fn backward<B: Backend>(
     (gate, up): Saved<SiluMul, B>,
     dy: Option<B::FloatTensorPrimitive>,
     (needs_gate, needs_up): &In<SiluMul, Needs>,
-) -> Result<(Option<B::FloatTensorPrimitive>, Option<B::FloatTensorPrimitive>), DispatchError> {
-    let Some(dy) = dy else { return Ok((None, None)) };
+) -> Result<
+    (
+        Option<B::FloatTensorPrimitive>,
+        Option<B::FloatTensorPrimitive>,
+    ),
+    DispatchError,
+> {
+    let Some(dy) = dy else {
+        return Ok((None, None));
+    };
     let s = B::sigmoid(gate.clone());
     let d_gate = needs_gate.then(|| {
         let ones = B::float_ones(s.shape(), &s.device(), s.dtype().into());

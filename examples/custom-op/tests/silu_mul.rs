@@ -13,7 +13,11 @@ fn all_devices() -> Vec<Device> {
 }
 
 fn assert_close(tensor: Tensor<1>, expected: [f64; 5]) {
-    let found = tensor.into_data().convert::<f64>().try_to_vec::<f64>().unwrap();
+    let found = tensor
+        .into_data()
+        .convert::<f64>()
+        .try_to_vec::<f64>()
+        .unwrap();
     for (found, expected) in found.iter().zip(expected) {
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
     }
@@ -33,8 +37,14 @@ fn values_and_gradients() {
         let each = |f: &dyn Fn(f32, f32) -> f64| std::array::from_fn(|i| f(GATE[i], UP[i]));
         assert_close(y, each(&|g, u| f64::from(g) * sigma(g) * f64::from(u)));
         let slope = |g: f32| sigma(g) * (1.0 + f64::from(g) * (1.0 - sigma(g)));
-        assert_close(gate.grad(&grads).unwrap(), each(&|g, u| slope(g) * f64::from(u)));
-        assert_close(up.grad(&grads).unwrap(), each(&|g, _| f64::from(g) * sigma(g)));
+        assert_close(
+            gate.grad(&grads).unwrap(),
+            each(&|g, u| slope(g) * f64::from(u)),
+        );
+        assert_close(
+            up.grad(&grads).unwrap(),
+            each(&|g, _| f64::from(g) * sigma(g)),
+        );
     }
 }
 

@@ -11,7 +11,11 @@ use burn::tensor::{Device, Tensor};
 fn the_drift_is_there() {
     assert!(drift::NDARRAY && drift::AUTODIFF);
     assert!(!drift::FLEX && !drift::CUBE && !drift::CAPTURE);
-    let compiled: Vec<_> = coverage::<Twice>().iter().flatten().map(|row| row.backend).collect();
+    let compiled: Vec<_> = coverage::<Twice>()
+        .iter()
+        .flatten()
+        .map(|row| row.backend)
+        .collect();
     assert_eq!(compiled, [BackendTag::Flex]);
 }
 
@@ -25,7 +29,10 @@ fn a_composite_runs_on_the_unknown_backend_with_gradients() {
 
         let x = Tensor::<1>::from_floats([1.0, -3.0], &device.autodiff()).require_grad();
         let y = dispatch(Twice, x.clone().into_dispatch()).unwrap();
-        let grads = Tensor::<1>::from_dispatch(y).powi_scalar(2).sum().backward();
+        let grads = Tensor::<1>::from_dispatch(y)
+            .powi_scalar(2)
+            .sum()
+            .backward();
         let dx = x.grad(&grads).unwrap().into_data();
         assert_eq!(dx.try_to_vec::<f32>().unwrap(), [8.0, -24.0]);
     }
