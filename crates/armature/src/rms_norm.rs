@@ -163,7 +163,7 @@ fn forward_saving<T: Clone, E: KernelError>(
     Ok((y, (x, weight, rstd)))
 }
 
-#[allow(dead_code, clippy::type_complexity)]
+#[allow(dead_code)]
 fn backward<T, E: KernelError>(
     kernel: fn(T, Option<T>, T, T, (bool, bool)) -> Result<(Option<T>, Option<T>), E>,
     (x, weight, rstd): (T, Option<T>, T),

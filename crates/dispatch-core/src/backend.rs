@@ -37,8 +37,8 @@ pub use burn_cubecl::CubeBackend;
 pub(crate) trait Routable: Runs {
     /// Puts a tensor of this backend into the routed form.
     fn wrap(tensor: BackendTensor<Self>) -> DispatchTensorKind;
-    /// Takes it out again; hands it back where it is of another backend.
-    fn unwrap(kind: DispatchTensorKind) -> Result<BackendTensor<Self>, DispatchTensorKind>;
+    /// Takes it out again; `None` where it is of another backend.
+    fn unwrap(kind: DispatchTensorKind) -> Option<BackendTensor<Self>>;
     /// Looks at it; `None` where it is of another backend.
     #[cfg(feature = "autodiff")]
     fn peek(kind: &DispatchTensorKind) -> Option<&BackendTensor<Self>>;
@@ -53,12 +53,12 @@ macro_rules! routable {
                 DispatchTensorKind::$backend(tensor)
             }
             #[inline]
-            fn unwrap(kind: DispatchTensorKind) -> Result<BackendTensor<Self>, DispatchTensorKind> {
+            fn unwrap(kind: DispatchTensorKind) -> Option<BackendTensor<Self>> {
                 match kind {
-                    DispatchTensorKind::$backend(tensor) => Ok(tensor),
+                    DispatchTensorKind::$backend(tensor) => Some(tensor),
                     // In a build with one backend there is no other.
                     #[allow(unreachable_patterns)]
-                    other => Err(other),
+                    _ => None,
                 }
             }
             #[cfg(feature = "autodiff")]

@@ -442,11 +442,10 @@ impl<B: Routable> Lower<B> {
             burn::backend::DispatchTensorKind::Autodiff(inner) => *inner,
             kind => kind,
         };
-        B::unwrap(kind).map_err(|other| DispatchError::InvalidInput {
-            op: self.op,
-            input: self.position.name(),
-            expected: "on the backend of the other inputs".to_owned(),
-            found: format!("on {:?}", other.device()),
+        // The scan saw that all inputs are of one backend.
+        B::unwrap(kind).ok_or_else(|| {
+            let input = self.position.name();
+            InvalidInput::new(input, "on the backend of the first float", "elsewhere").of(self.op)
         })
     }
 

@@ -17,7 +17,6 @@ pub(crate) trait Runs: Backend {
     type Native: Backend;
 
     /// Runs one task: here and now, or lazily with outputs of the given specs.
-
     fn run<T: Task<Self::Native>>(
         task: T,
         inputs: <T::Inputs as Tree>::Of<Self>,

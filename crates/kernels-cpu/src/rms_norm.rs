@@ -6,7 +6,7 @@
 //!   comes from the cache, unless a row alone is larger than that.
 //! - backward must read x and the gradient and write dx, `3·n·s`, again with a second read of each row
 //!   from the cache. The weight's gradient takes a partial sum of one row in `f64` per part
-//!   (see [`rows_per_part`]), at most an eighth more for `f32`, written and read once.
+//!   (see `rows_per_part`), at most an eighth more for `f32`, written and read once.
 
 use rayon::prelude::*;
 

@@ -67,7 +67,7 @@ fn pairwise<A: Float>(mut lanes: [A; LANES]) -> f64 {
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
-            lanes[lane] = lanes[lane] + lanes[lane + width];
+            lanes[lane] += lanes[lane + width];
         }
         width /= 2;
     }

@@ -196,7 +196,7 @@ impl Expansion<'_> {
             ),
         };
         quote! {
-            #[allow(deprecated)] // NdArray and LibTorch, in Burn.
+            #[allow(deprecated, clippy::type_complexity)] // NdArray and LibTorch, in Burn.
             impl #generics #core::Arm<#ty> for #op #bounds {
                 const KIND: #core::ArmKind = #core::ArmKind::#kind;
                 #[inline]
@@ -271,7 +271,7 @@ impl Expansion<'_> {
             false => (quote!(()), quote!(let _ = inputs;)),
         };
         quote! {
-            #[allow(deprecated)]
+            #[allow(deprecated, clippy::type_complexity)]
             impl #generics #core::GradientArm<#ty> for #op #bounds {
                 const KIND: #core::ArmKind = #core::ArmKind::#kind;
                 const THROUGH_COMPOSITE: bool = #through;

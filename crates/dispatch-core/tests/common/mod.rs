@@ -2,7 +2,7 @@
 //! kernel, and whose values are known in closed form.
 
 // Each test file uses its part; NdArray is deprecated in Burn.
-#![allow(dead_code, unreachable_pub, deprecated)]
+#![allow(dead_code, unreachable_pub, deprecated, clippy::ptr_arg)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
