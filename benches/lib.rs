@@ -3,6 +3,7 @@
 #![allow(deprecated)] // NdArray is deprecated in Burn, and served here.
 
 use armature_core::{Float, InvalidInput, Op, TensorSpec, arms, dispatch};
+use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, Dispatch, Flex, NdArray, backend_extension};
 use burn::tensor::Tensor;
@@ -23,20 +24,24 @@ macro_rules! identity {
                 x
             }
             fn plus(x: FloatTensor<Self>, y: FloatTensor<Self>) -> FloatTensor<Self> {
-                Self::float_add(x, y)
+                add::<Self>(x, y)
             }
         }
     };
 }
+
+fn add<B: Backend>(x: FloatTensor<B>, y: FloatTensor<B>) -> FloatTensor<B> {
+    B::float_add(x, y)
+}
 identity!(Flex);
 identity!(NdArray);
 
-impl<B: Identity> Identity for Autodiff<B> {
+impl<B: Identity, C: CheckpointStrategy> Identity for Autodiff<B, C> {
     fn identity(x: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
         x
     }
     fn plus(x: FloatTensor<Self>, y: FloatTensor<Self>) -> FloatTensor<Self> {
-        Self::float_add(x, y)
+        add::<Self>(x, y)
     }
 }
 
