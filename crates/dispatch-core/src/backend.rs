@@ -48,11 +48,11 @@ macro_rules! routable {
     ($(#[$cfg:meta])* $backend:ident) => {
         $(#[$cfg])*
         impl Routable for $backend {
-            #[inline]
+            #[inline(always)]
             fn wrap(tensor: BackendTensor<Self>) -> DispatchTensorKind {
                 DispatchTensorKind::$backend(tensor)
             }
-            #[inline]
+            #[inline(always)]
             fn unwrap(kind: DispatchTensorKind) -> Option<BackendTensor<Self>> {
                 match kind {
                     DispatchTensorKind::$backend(tensor) => Some(tensor),
@@ -62,7 +62,7 @@ macro_rules! routable {
                 }
             }
             #[cfg(feature = "autodiff")]
-            #[inline]
+            #[inline(always)]
             fn peek(kind: &DispatchTensorKind) -> Option<&BackendTensor<Self>> {
                 match kind {
                     DispatchTensorKind::$backend(tensor) => Some(tensor),
@@ -117,7 +117,7 @@ pub(crate) enum Variant {
 }
 
 impl Variant {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(kind: &DispatchTensorKind) -> Self {
         match kind {
             #[cfg(feature = "ndarray")]

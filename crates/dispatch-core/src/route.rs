@@ -87,7 +87,7 @@ struct Call {
 }
 
 impl Call {
-    #[inline]
+    #[inline(always)]
     fn on<O, B>(self, op: O, inputs: In<O, Dispatch>) -> Result<Out<O, Dispatch>, DispatchError>
     where
         B: Routable,
@@ -191,14 +191,14 @@ impl Position {
             index: 0,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, index: usize) {
         if self.depth == 0 {
             self.index = index;
         }
         self.depth += 1;
     }
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self) {
         self.depth -= 1;
     }
@@ -229,7 +229,7 @@ impl Scan {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn see(&mut self, tensor: &DispatchTensor) -> Result<(Variant, TensorSpec), DispatchError> {
         let variant = Variant::of(&tensor.kind);
         self.mixed |= variant != *self.first.get_or_insert(variant);
@@ -258,29 +258,29 @@ impl Scan {
 
 impl TryMapRef<Dispatch, Specs> for Scan {
     type Error = DispatchError;
-    #[inline]
+    #[inline(always)]
     fn float(&mut self, tensor: &DispatchTensor) -> Result<TensorSpec, DispatchError> {
         let (variant, spec) = self.see(tensor)?;
         self.first_float.get_or_insert(variant);
         Ok(spec)
     }
-    #[inline]
+    #[inline(always)]
     fn int(&mut self, tensor: &DispatchTensor) -> Result<TensorSpec, DispatchError> {
         Ok(self.see(tensor)?.1)
     }
-    #[inline]
+    #[inline(always)]
     fn bool(&mut self, tensor: &DispatchTensor) -> Result<TensorSpec, DispatchError> {
         Ok(self.see(tensor)?.1)
     }
-    #[inline]
+    #[inline(always)]
     fn quantized(&mut self, tensor: &DispatchTensor) -> Result<TensorSpec, DispatchError> {
         Ok(self.see(tensor)?.1)
     }
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, index: usize) {
         self.position.enter(index);
     }
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self) {
         self.position.leave();
     }
@@ -413,7 +413,7 @@ impl<B: Routable> Lower<B> {
     }
 
     /// Holds the tensor's device against that of the tensors before it.
-    #[inline]
+    #[inline(always)]
     fn here<T: TensorMetadata<Device = B::Device>>(
         &mut self,
         tensor: T,
@@ -434,7 +434,7 @@ impl<B: Routable> Lower<B> {
         Ok(tensor)
     }
 
-    #[inline]
+    #[inline(always)]
     fn unwrap(&self, tensor: DispatchTensor) -> Result<BackendTensor<B>, DispatchError> {
         let kind = match tensor.kind {
             // The graph's box; whether it belongs here is the caller's to say.
@@ -466,7 +466,7 @@ macro_rules! lower {
     ($name:ident, $target:ty, |$this:ident| $lower:expr, |$lower_arg:ident, $tensor:ident| $float:expr) => {
         impl<B: Routable> TryMap<Dispatch, $target> for $name<B> {
             type Error = DispatchError;
-            #[inline]
+            #[inline(always)]
             fn float(
                 &mut self,
                 tensor: DispatchTensor,
@@ -476,7 +476,7 @@ macro_rules! lower {
                 let $tensor = $lower_arg.unwrap(tensor)?;
                 $float
             }
-            #[inline]
+            #[inline(always)]
             fn int(
                 &mut self,
                 tensor: DispatchTensor,
@@ -488,7 +488,7 @@ macro_rules! lower {
                     other => Err(lower.wrong_kind("an int tensor", &other)),
                 }
             }
-            #[inline]
+            #[inline(always)]
             fn bool(
                 &mut self,
                 tensor: DispatchTensor,
@@ -500,7 +500,7 @@ macro_rules! lower {
                     other => Err(lower.wrong_kind("a bool tensor", &other)),
                 }
             }
-            #[inline]
+            #[inline(always)]
             fn quantized(
                 &mut self,
                 tensor: DispatchTensor,
@@ -512,12 +512,12 @@ macro_rules! lower {
                     other => Err(lower.wrong_kind("a quantized tensor", &other)),
                 }
             }
-            #[inline]
+            #[inline(always)]
             fn enter(&mut self, index: usize) {
                 let $this = self;
                 $lower.position.enter(index);
             }
-            #[inline]
+            #[inline(always)]
             fn leave(&mut self) {
                 let $this = self;
                 $lower.position.leave();
@@ -568,7 +568,7 @@ fn any_tracked<O: crate::Op, B: Routable>(inputs: &In<O, Dispatch>) -> bool {
     struct Tracked<B>(bool, PhantomData<B>);
     impl<B: Routable> TryMapRef<Dispatch, Nothing> for Tracked<B> {
         type Error = core::convert::Infallible;
-        #[inline]
+        #[inline(always)]
         fn float(&mut self, tensor: &DispatchTensor) -> Result<(), Self::Error> {
             if let Kind::Autodiff(inner) = &tensor.kind {
                 self.0 |= match B::peek(inner) {
@@ -607,7 +607,7 @@ impl<B: Routable> Raise<B> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn raise(&self, tensor: BackendTensor<B>) -> Result<DispatchTensor, DispatchError> {
         Ok(DispatchTensor {
             kind: B::wrap(tensor),
@@ -633,7 +633,7 @@ macro_rules! raise {
     ($source:ty, |$this:ident, $tensor:ident| $float:expr) => {
         impl<B: Routable> TryMap<$source, Dispatch> for Raise<B> {
             type Error = DispatchError;
-            #[inline]
+            #[inline(always)]
             fn float(
                 &mut self,
                 $tensor: <$source as Family>::Float,
@@ -641,21 +641,21 @@ macro_rules! raise {
                 let $this = self;
                 $float
             }
-            #[inline]
+            #[inline(always)]
             fn int(
                 &mut self,
                 tensor: B::IntTensorPrimitive,
             ) -> Result<DispatchTensor, DispatchError> {
                 self.raise(BackendTensor::Int(tensor))
             }
-            #[inline]
+            #[inline(always)]
             fn bool(
                 &mut self,
                 tensor: B::BoolTensorPrimitive,
             ) -> Result<DispatchTensor, DispatchError> {
                 self.raise(BackendTensor::Bool(tensor))
             }
-            #[inline]
+            #[inline(always)]
             fn quantized(
                 &mut self,
                 tensor: B::QuantizedTensorPrimitive,

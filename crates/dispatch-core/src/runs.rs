@@ -64,7 +64,7 @@ impl<B: Backend, O: Arm<B>> Task<B> for Forward<O> {
         self.0.infer(inputs).map_err(|invalid| invalid.of(O::NAME))
     }
 
-    #[inline]
+    #[inline(always)]
     fn run(&self, inputs: In<O, B>) -> Result<Out<O, B>, DispatchError> {
         self.0.forward(inputs)
     }
@@ -169,7 +169,7 @@ macro_rules! runs_now {
         $(#[$cfg])*
         impl Runs for $backend {
             type Native = Self;
-            #[inline]
+            #[inline(always)]
             fn run<T: Task<Self>>(
                 task: T,
                 inputs: <T::Inputs as Tree>::Of<Self>,

@@ -169,14 +169,14 @@ macro_rules! leaf_tree {
         pub enum $name {}
         impl Tree for $name {
             type Of<F: Family> = F::$name;
-            #[inline]
+            #[inline(always)]
             fn try_map<F: Family, G: Family, M: TryMap<F, G>>(
                 tree: F::$name,
                 map: &mut M,
             ) -> Result<G::$name, M::Error> {
                 map.$method(tree)
             }
-            #[inline]
+            #[inline(always)]
             fn try_map_ref<F: Family, G: Family, M: TryMapRef<F, G>>(
                 tree: &F::$name,
                 map: &mut M,
@@ -195,7 +195,7 @@ macro_rules! tuple_tree {
     ($($name:ident $index:tt),*) => {
         impl<$($name: Tree),*> Tree for ($($name,)*) {
             type Of<F: Family> = ($($name::Of<F>,)*);
-            #[inline]
+            #[inline(always)]
             fn try_map<F: Family, G: Family, M: TryMap<F, G>>(
                 tree: Self::Of<F>,
                 _map: &mut M,
@@ -209,7 +209,7 @@ macro_rules! tuple_tree {
                 let _ = tree;
                 Ok(($($name,)*))
             }
-            #[inline]
+            #[inline(always)]
             fn try_map_ref<F: Family, G: Family, M: TryMapRef<F, G>>(
                 tree: &Self::Of<F>,
                 _map: &mut M,
@@ -251,14 +251,14 @@ impl Tree for () {
 
 impl<T: Tree> Tree for Option<T> {
     type Of<F: Family> = Option<T::Of<F>>;
-    #[inline]
+    #[inline(always)]
     fn try_map<F: Family, G: Family, M: TryMap<F, G>>(
         tree: Self::Of<F>,
         map: &mut M,
     ) -> Result<Self::Of<G>, M::Error> {
         tree.map(|tree| T::try_map(tree, map)).transpose()
     }
-    #[inline]
+    #[inline(always)]
     fn try_map_ref<F: Family, G: Family, M: TryMapRef<F, G>>(
         tree: &Self::Of<F>,
         map: &mut M,
@@ -438,7 +438,7 @@ macro_rules! specs_of {
         impl<B: BackendTypes> TryMapRef<B, Specs> for SpecsOf {
             type Error = Infallible;
             $(
-                #[inline]
+                #[inline(always)]
                 fn $method(&mut self, leaf: &<B as Family>::$leaf) -> Result<TensorSpec, Infallible> {
                     Ok(TensorSpec { shape: leaf.shape(), dtype: leaf.dtype() })
                 }
