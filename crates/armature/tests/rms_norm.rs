@@ -4,11 +4,11 @@
 #![allow(deprecated)]
 
 use armature_verify::{
-    available_devices, finite_differences, missing_devices, relative_error, supports_dtype, values,
+    available_devices, finite_differences, missing_devices, relative_error, values,
 };
 use burn::tensor::{DType, Device, Distribution, Tensor, TensorData};
 use burn_armature::core::CubeRuntime;
-use burn_armature::core::{Rest, dispatch};
+use burn_armature::core::Rest;
 use burn_armature::{BackendTag, DispatchError, RmsNorm, coverage, rms_norm, try_rms_norm};
 
 const EPSILON: f64 = 1e-5;
@@ -88,7 +88,7 @@ fn tensor<const D: usize>(
 /// type, and known here.
 fn dtypes(tag: BackendTag, device: &Device) -> Vec<DType> {
     let dtypes = [DType::F32, DType::F64, DType::F16, DType::BF16].into_iter();
-    let held = dtypes.filter(|dtype| supports_dtype(device, *dtype));
+    let held = dtypes.filter(|dtype| device.supports_dtype(*dtype));
     let (known, run): (Vec<_>, Vec<_>) = held.partition(|dtype| {
         // CubeCL's CPU runtime lists bf16 and cannot link its conversions.
         (tag, *dtype) == (BackendTag::Cube(CubeRuntime::Cpu), DType::BF16)
@@ -366,7 +366,7 @@ fn mistakes_are_named_with_their_cure() {
             "op `rms_norm`: input `epsilon` must be finite and not negative, but is -1; change \
              `epsilon`"
         );
-        if supports_dtype(device, DType::F64) {
+        if device.supports_dtype(DType::F64) {
             let weight = Tensor::<1>::ones([4], device).cast(DType::F64);
             assert_eq!(
                 text(try_rms_norm(x, Some(weight), EPSILON)),
@@ -478,7 +478,7 @@ mod shapes {
 
 #[test]
 fn rank_zero_is_refused() {
-    // Out of reach of `Tensor<D>`, in reach of `dispatch`.
+    // Out of reach of `Tensor<D>`, but not of who calls `dispatch` on routed tensors.
     use burn_armature::core::{Op, TensorSpec};
     let op = RmsNorm { epsilon: EPSILON };
     let spec = TensorSpec::new([0usize; 0], DType::F32);
@@ -487,5 +487,4 @@ fn rank_zero_is_refused() {
         (error.expected.as_str(), error.found.as_str()),
         ("of rank 1 or more", "of rank 0")
     );
-    let _ = dispatch::<RmsNorm>;
 }

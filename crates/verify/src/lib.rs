@@ -4,7 +4,7 @@
 
 use armature_core::BackendTag;
 use armature_core::backend::devices;
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 
 /// Names the backends that tests run on, by their features, separated by commas; unset for all.
 const CHOICE: &str = "ARMATURE_BACKENDS";
@@ -53,11 +53,6 @@ fn chosen() -> Vec<BackendTag> {
         })
         .collect();
     compiled.filter(|tag| choice.contains(tag)).collect()
-}
-
-/// Whether `device` holds and computes tensors of `dtype`, by its backend's own word.
-pub fn supports_dtype(device: &Device, dtype: DType) -> bool {
-    device.supports_dtype(dtype)
 }
 
 /// The values of a float tensor in f64, in row-major order.

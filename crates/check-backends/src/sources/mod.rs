@@ -56,17 +56,6 @@ pub fn read(
     Ok(declared)
 }
 
-/// Reads what one file declares, without the files that it leads to.
-///
-/// # Errors
-///
-/// [`Error::Parse`].
-pub fn read_text(text: &str, catalogue: &Catalogue) -> Result<Declared, Error> {
-    let mut declared = Declared::default();
-    link::link(walk::read_text(text)?, catalogue, &mut declared);
-    Ok(declared)
-}
-
 /// The root files of the crates of a package that count.
 fn roots(graph: &Graph, package: PackageIndex) -> impl Iterator<Item = PathBuf> {
     let tests = graph.tests && graph.members.contains(&package);

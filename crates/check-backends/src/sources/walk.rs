@@ -209,30 +209,6 @@ pub(super) fn read_crate(
     Ok(())
 }
 
-/// Reads a text that is no file. Its modules and what it includes are not there.
-pub(super) fn read_text(text: &str) -> Result<Raw, Error> {
-    let mut raw = Raw::default();
-    let file = parse(text).map_err(|error| Error::Parse {
-        file: "text".to_owned(),
-        line: error.span().start().line,
-        reason: error.to_string(),
-    })?;
-    let nowhere = PathBuf::from("\0");
-    let scope = Scope {
-        file: Rc::new(File {
-            path: nowhere.join("text"),
-            display: "text".to_owned(),
-        }),
-        folder: nowhere,
-        cfg: Cfg::always(),
-        module: Vec::new(),
-        instead: None,
-        show: &|path| path.display().to_string(),
-    };
-    walk(&file.items, &scope, &mut raw);
-    Ok(raw)
-}
-
 /// The items of a file, or nothing where it is being read already.
 fn read_file(path: &Path, raw: &mut Raw, scope: &Scope<'_>) -> Result<Option<Vec<Item>>, Error> {
     let key = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
